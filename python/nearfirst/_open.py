@@ -63,7 +63,7 @@ def open(  # noqa: A001, PLR0913
             rest is what an allocator takes besides.
         jobs: Requests in flight to one server or bucket, at most.
         spill: Bytes that may lie on disk beyond the budget (0: none), or the
-            folder for them.
+            folder for them and for copies of members that have a path or a descriptor.
         allow_programs: Run the programs that specs name.
         allow_private_links: Follow links of public pages to private networks and to files of
             this machine; names in lists of servers as well.

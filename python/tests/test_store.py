@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nearfirst
@@ -244,6 +245,16 @@ def test_why_no_copy_can_be_made_is_said_each_time(
                 member.path()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_copy_lies_where_what_spills_does(tmp_path: Path) -> None:
+    (member,) = opened(Objects({"large": LARGE}), spill=tmp_path)
+    path = Path(member.path())
+    assert path.is_relative_to(tmp_path)
+    assert path.read_bytes() == LARGE
+    (member,) = opened(Objects({"large": LARGE}), spill=tmp_path)
+    copy = Path(f"/proc/self/fd/{member.fileno()}").readlink()
+    assert copy.is_relative_to(tmp_path)
 
 
 def test_what_listing_raises_is_raised_and_what_was_listed_comes() -> None:

@@ -182,7 +182,8 @@ struct nf_set_options {
   uint64_t budget_bytes;
   // Bytes that may lie on disk because the budget was full; 0: 4 GiB; less than 0: none.
   int64_t spill_bytes;
-  // The folder for them; null: `$TMPDIR`, else `/tmp`, or `/var/tmp` where that is in memory.
+  // The folder for them, and for copies that descriptors of members above 8 MiB are made of;
+  // null: `$TMPDIR`, else `/tmp`, or `/var/tmp` where that is in memory.
   const char *spill_folder;
   // Requests to one server or bucket at a time, at most; 0: 256.
   uint32_t window_max;

@@ -76,7 +76,8 @@ pub struct SetOptions {
     pub budget_bytes: u64,
     /// Bytes that may lie on disk because the budget was full; 0: 4 GiB; less than 0: none.
     pub spill_bytes: i64,
-    /// The folder for them; null: `$TMPDIR`, else `/tmp`, or `/var/tmp` where that is in memory.
+    /// The folder for them, and for copies that descriptors of members above 8 MiB are made of;
+    /// null: `$TMPDIR`, else `/tmp`, or `/var/tmp` where that is in memory.
     pub spill_folder: *const c_char,
     /// Requests to one server or bucket at a time, at most; 0: 256.
     pub window_max: u32,

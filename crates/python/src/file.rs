@@ -4,13 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd as _;
 
-/// A file without a name, in memory or on disk.
-pub(crate) fn temporary(in_memory: bool) -> io::Result<File> {
-    if in_memory {
-        let flags = rustix::fs::MemfdFlags::CLOEXEC;
-        return Ok(rustix::fs::memfd_create("nearfirst-member", flags)?.into());
-    }
-    tempfile::tempfile_in(nearfirst::scratch_folder())
+/// A file without a name, in memory.
+pub(crate) fn in_memory() -> io::Result<File> {
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    Ok(rustix::fs::memfd_create("nearfirst-member", flags)?.into())
 }
 
 /// The same file with a position of its own, at the beginning.

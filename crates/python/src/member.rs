@@ -136,8 +136,7 @@ impl Member {
 /// A folder with a copy of a member under this name.
 fn copied(py: Python<'_>, reading: &mut Reading, file_name: &OsStr) -> PyResult<TempDir> {
     let no_copy = |error: std::io::Error| reading.no_copy(py, &error);
-    let folder =
-        tempfile::Builder::new().prefix("nearfirst-").tempdir_in(nearfirst::scratch_folder());
+    let folder = tempfile::Builder::new().prefix("nearfirst-").tempdir_in(reading.folder());
     let folder = folder.map_err(no_copy)?;
     let path = folder.path().join(file_name);
     let made = File::options().read(true).write(true).create_new(true).open(path);

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::future::poll_fn;
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -40,6 +41,8 @@ pub(crate) struct Reading {
     pieces: Pieces,
     /// Bytes that were read: the whole is not here any more.
     taken: u64,
+    /// The folder that its set was told for what has no place in memory.
+    spill_folder: Option<PathBuf>,
     /// Set when the member is closed, also while a thread reads.
     closed: Arc<AtomicBool>,
 }
@@ -61,7 +64,10 @@ enum Source {
 
 impl Reading {
     pub(crate) fn new(member: Member, engine: Engine) -> Self {
-        Self::of(member.name().clone(), Source::Member(Box::new(member), engine))
+        let (name, spill_folder) =
+            (member.name().clone(), engine.spill_folder().map(Path::to_owned));
+        let source = Source::Member(Box::new(member), engine);
+        Self { spill_folder, ..Self::of(name, source) }
     }
 
     pub(crate) fn failed(error: MemberError) -> Self {
@@ -69,7 +75,8 @@ impl Reading {
     }
 
     fn of(name: Name, source: Source) -> Self {
-        Self { name, source, pieces: Pieces::default(), taken: 0, closed: Arc::default() }
+        let (pieces, closed) = (Pieces::default(), Arc::default());
+        Self { name, source, pieces, taken: 0, spill_folder: None, closed }
     }
 
     /// Bytes that were read.
@@ -313,7 +320,9 @@ impl Reading {
             return file.map_err(|error| error::of_member(py, &error));
         }
         let is_small = self.told().is_some_and(|told| told <= MEMORY_FILE_BYTES_MAX);
-        let file = crate::file::temporary(is_small).map_err(|error| self.no_copy(py, &error))?;
+        let file =
+            if is_small { crate::file::in_memory() } else { tempfile::tempfile_in(self.folder()) };
+        let file = file.map_err(|error| self.no_copy(py, &error))?;
         self.gathered_in(py, file)
     }
 
@@ -336,9 +345,18 @@ impl Reading {
         Ok(())
     }
 
+    /// Where a copy of it goes that has no place in memory.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.spill_folder.clone().unwrap_or_else(nearfirst::scratch_folder)
+    }
+
     /// That there is no place for a copy of it.
     pub(crate) fn no_copy(&self, py: Python<'_>, error: &io::Error) -> PyErr {
-        error::of(py, &self.name, &nearfirst::Error::no_copy(self.name.clone(), error))
+        error::of(
+            py,
+            &self.name,
+            &nearfirst::Error::no_copy(self.name.clone(), &self.folder(), error),
+        )
     }
 
     /// The file, with all that was not read yet, at its beginning.

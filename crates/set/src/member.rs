@@ -267,10 +267,13 @@ impl Member {
         if self.entry.size.is_some_and(|size| size <= MEMORY_FILE_BYTES_MAX) {
             return memory_file();
         }
+        let folder = match &self.content {
+            Content::Near(near) | Content::Opened { near, .. } => near.spill_folder(),
+            Content::Held(_) | Content::Kept(_) => store::scratch_folder(),
+        };
         // That it is the folder which is missing must not pass for the member.
-        let no_copy = |error| Error::no_copy(self.entry.name.clone(), &error);
-        tempfile::tempfile_in(store::scratch_folder())
-            .map_err(|error| io::Error::other(Arc::new(no_copy(error))))
+        let no_copy = |error| Error::no_copy(self.entry.name.clone(), &folder, &error);
+        tempfile::tempfile_in(&folder).map_err(|error| io::Error::other(Arc::new(no_copy(error))))
     }
 
     fn failed(&self, error: io::Error) -> MemberError {

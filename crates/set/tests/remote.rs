@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -392,6 +393,24 @@ fn an_answer_without_a_length_is_as_long_as_its_listing_says_or_an_error() {
         server.answer("/bucket/a", answer(of(&[&bytes[..], b"more"].concat())));
         assert!(read().is_err(), "more of it came");
     }
+}
+
+#[test]
+fn a_large_copy_behind_a_descriptor_lies_where_what_spills_does() {
+    let server = Misbehaving::new();
+    server.answer("/large", Answer::bytes(testkit::noise(9 << 20, 1)));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |folder: &Path| {
+        let engine = engine_of(small(), &[], Some(folder.to_owned()));
+        set(&engine, [server.url("/large")]).next().expect("a member")?.file()
+    };
+    let copy = file(folder.path()).expect("copied");
+    let place = std::fs::read_link(format!("/proc/self/fd/{}", copy.as_raw_fd())).expect("open");
+    assert!(place.starts_with(folder.path()), "{}", place.display());
+    let missing = folder.path().join("missing");
+    let error = file(&missing).expect_err("it is not there").to_string();
+    let told = format!("no copy can be made in {}: No such file", missing.display());
+    assert!(error.contains(&told), "{error}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -176,9 +176,8 @@ impl Error {
         Self::Refused { name: name.into(), reason: reason.into() }
     }
 
-    /// [`Error::Refused`]: there is no place on this machine for a copy of it, as the system said.
-    pub fn no_copy(name: impl Into<Name>, error: &io::Error) -> Self {
-        let folder = crate::scratch_folder();
+    /// [`Error::Refused`]: there is no place in `folder` for a copy of it, as the system said.
+    pub fn no_copy(name: impl Into<Name>, folder: &Path, error: &io::Error) -> Self {
         let reason = io_reason(error);
         Self::refused(name, format!("no copy can be made in {}: {reason}", folder.display()))
     }
@@ -460,9 +459,9 @@ mod tests {
             ("{s3://b/*,c/*}", "not found"),
         ] {
             assert_eq!(Error::NotFound { name: Name::from(name) }.reason(), reason, "{name}");
+        }
         let nameless = Error::NotFound { name: Name::from("") };
         assert_eq!(nameless.to_string(), "'': No such file or directory");
-        }
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub(crate) struct Inner {
     open_files: Arc<AtomicUsize>,
     stores: Arc<Stores>,
     costs: Arc<Costs>,
-    spill_folder: PathBuf,
+    spill_folder: Option<PathBuf>,
     handle: Handle,
     runtime: Mutex<Option<Runtime>>,
 }
@@ -120,12 +120,17 @@ impl Engine {
             open_files: Arc::default(),
             stores,
             costs,
-            spill_folder: options.spill_folder.unwrap_or_else(store::scratch_folder),
+            spill_folder: options.spill_folder,
             handle: handle.clone(),
             runtime: Mutex::new(Some(runtime)),
         });
         handle.spawn(timer::run(Arc::downgrade(&inner), timer));
         Ok(Self(inner))
+    }
+
+    /// The folder that was given for bytes that have no place in memory.
+    pub fn spill_folder(&self) -> Option<&Path> {
+        self.0.spill_folder.as_deref()
     }
 
     /// Where objects live.
@@ -207,6 +212,13 @@ impl Drop for Inner {
             // The last reader may be dropped within a task, where waiting is not allowed.
             runtime.shutdown_background();
         }
+    }
+}
+
+impl Inner {
+    /// Where bytes go that have no place in memory.
+    pub(crate) fn spill_folder(&self) -> PathBuf {
+        self.spill_folder.clone().unwrap_or_else(store::scratch_folder)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek as _, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -36,6 +36,12 @@ impl Near {
     /// Of a member that the scheduler does not wait for to be released.
     pub(crate) fn forgotten(engine: Arc<Inner>, member: MemberId, item: Arc<Item>) -> Self {
         Self::of(Hold { engine, member, item, is_lent: false })
+    }
+
+    /// Where a copy of it goes that has no place in memory.
+    pub fn spill_folder(&self) -> PathBuf {
+        let (Self::File(NearFile { hold }) | Self::Bytes(BytesReader { hold, .. })) = self;
+        hold.engine.spill_folder()
     }
 
     fn of(hold: Hold) -> Self {

@@ -227,7 +227,7 @@ impl Inner {
     fn spill(self: &Arc<Self>, member: MemberId, item: Arc<Item>) {
         let engine = Arc::clone(self);
         drop(self.handle.spawn_blocking(move || {
-            let event = match item.buffer.spill(&engine.spill_folder) {
+            let event = match item.buffer.spill(&engine.spill_folder()) {
                 (bytes, Ok(())) => Event::Spilled { member, bytes },
                 (bytes, Err(error)) => {
                     lock(&engine.state).spill_failure = Some(store::without_number(error));
