@@ -253,7 +253,8 @@ def test_a_copy_lies_where_what_spills_does(tmp_path: Path) -> None:
     assert path.is_relative_to(tmp_path)
     assert path.read_bytes() == LARGE
     (member,) = opened(Objects({"large": LARGE}), spill=tmp_path)
-    copy = Path(f"/proc/self/fd/{member.fileno()}").readlink()
+    with member.open() as file:
+        copy = Path(f"/proc/self/fd/{file.fileno()}").readlink()
     assert copy.is_relative_to(tmp_path)
 
 

@@ -229,14 +229,18 @@ fn flags_that_would_change_nothing_are_refused() {
 
 #[test]
 fn a_rank_is_a_hint_but_where_it_may_be_the_order() {
-    for (command, only_a_hint) in [("ls", true), ("cat", false), ("each", false)] {
-        for help in ["-h", "--help"] {
-            let told = run(&[command, help]).stdout;
-            let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert_eq!(told.contains("a hint, never a reason to wait"), only_a_hint, "{told}");
-            let waits = "a hint, a reason to wait only with --order rank";
-            assert_eq!(told.contains(waits), !only_a_hint, "{told}");
-        }
+    let cases = [
+        ("ls", "--help", true),
+        ("cat", "--help", false),
+        ("cat", "-h", false),
+        ("each", "-h", false),
+    ];
+    for (command, help, only_a_hint) in cases {
+        let told = run(&[command, help]).stdout;
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(told.contains("a hint, never a reason to wait"), only_a_hint, "{told}");
+        let waits = "a hint, a reason to wait only with --order rank";
+        assert_eq!(told.contains(waits), !only_a_hint, "{told}");
     }
 }
 

@@ -272,7 +272,6 @@ impl Pattern {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Empty {
     LeftOut,
-    #[cfg_attr(not(feature = "object"), expect(dead_code, reason = "keys of buckets have them"))]
     Kept,
 }
 
