@@ -127,7 +127,10 @@ class Member:
 
     @property
     def cost(self) -> Sleds:
-        """What reading it anew would cost, from where its parts are now."""
+        """What reading it anew would cost, from where its parts are now.
+
+        `Unsupported` if its server does not tell its size.
+        """
 
     @property
     def error(self) -> Exception | None:

@@ -1048,8 +1048,19 @@ fn an_object_is_found_beside_those_below_its_name() {
     assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("1 s3://bucket/a/b\n", ""));
     server.answer("/bucket/a", Answer::bytes("text"));
     assert_eq!(stdout(&found()), "0 s3://bucket/a\n1 s3://bucket/a/b\n");
-    let output = run_at(&ground, &server, &["find", "s3://bucket/a", "-quit"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = run_at(&ground, &server, &["find", "s3://bucket/a", "-print", "-quit"]);
+    assert_eq!(stdout(&output), "s3://bucket/a\n", "{}", stderr(&output));
+    // Who may only list is not told of the name; a listing that failed is no empty folder.
+    server.answer("/bucket/a", Answer::status(403));
+    let output = found();
+    assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("1 s3://bucket/a/b\n", ""));
+    server.answer("/bucket/a", Answer::bytes("text"));
+    server.answer("/bucket/", Answer::status(400));
+    let output = found();
+    assert_eq!((stdout(&output).as_str(), output.status.code()), ("0 s3://bucket/a\n", Some(1)));
+    server.answer("/bucket/", Answer::status(403));
+    let output = found();
+    assert_eq!((stdout(&output).as_str(), output.status.code()), ("0 s3://bucket/a\n", Some(0)));
 }
 
 #[test]

@@ -293,7 +293,7 @@ impl Plan {
                 let same_size = entry.size.is_none_or(|size| size == at.len());
                 // What a server tells is compared by the second, as in `is_copy`.
                 let newer = match (entry.modified, at.modified()) {
-                    (Some(object), Ok(file)) if entry.name.path().is_some() => object > file,
+                    (Some(object), Ok(file)) if entry.name.file_path().is_some() => object > file,
                     (Some(object), _) => second(object).is_none_or(|second| second > at.mtime()),
                     _ => true,
                 };

@@ -86,19 +86,18 @@ impl Objects {
         let at_below = session.stats.entries;
         let errors = self.listed(&self.sets.listed(vec![Spec::glob(&pattern)]), whole, session);
         if session.stats.entries > at_below {
-            // What is no object is a folder then.
-            let is_wrong = |error: &&Arc<Error>| {
-                !says_little(error) && !matches!(***error, Error::Refused { .. })
-            };
+            // What is no object, or not to be asked for as one, is a folder then.
+            let is_wrong = |error: &&Arc<Error>| !says_little(error) && !is_refused(error);
             return say_all(missing.iter().filter(is_wrong).chain(&errors));
-        }
-        if at_below > before {
-            return;
         }
         // That nothing is below it, or that nobody can be asked for that, says less than what is
         // wrong with the name itself.
         let errors = errors.iter().filter(|error| !says_little(error));
-        if is_folder && errors.clone().next().is_none() {
+        if at_below > before {
+            let is_denied = |error: &Error| matches!(error, Error::Denied { .. });
+            return say_all(errors.filter(|error| !is_denied(error)));
+        }
+        if is_folder && (!is_bucket(name) || errors.clone().next().is_none()) {
             missing = self.listed(&itself(), whole, session);
             if session.stats.entries > at_below {
                 return;
@@ -199,17 +198,23 @@ impl Objects {
 
 /// Whether a URL names a bucket, server or folder, and no object by its looks.
 fn is_folder(name: &Name) -> bool {
-    let authority_at = name.scheme().map_or(0, |scheme| scheme.len() + "://".len());
-    let rest = &name.as_bytes()[authority_at..];
-    !rest.is_empty() && (rest.ends_with(b"/") || !rest.contains(&b'/'))
+    is_bucket(name) || name.as_bytes().ends_with(b"/")
 }
 
-/// Whether an error says only that there is nothing, or that nobody can be asked.
+/// Whether a URL names a bucket or server alone.
+fn is_bucket(name: &Name) -> bool {
+    let authority_at = name.scheme().map_or(0, |scheme| scheme.len() + "://".len());
+    let rest = &name.as_bytes()[authority_at..];
+    let slash = rest.iter().position(|byte| *byte == b'/');
+    !rest.is_empty() && slash.is_none_or(|at| at > 0 && at + 1 == rest.len())
+}
+
+fn is_refused(error: &Error) -> bool {
+    matches!(error, Error::Denied { .. } | Error::Refused { .. })
+}
+
 fn says_little(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::NotFound { .. } | Error::NamesNothing { .. } | Error::Unsupported { .. }
-    )
+    matches!(error, Error::NotFound { .. } | Error::NamesNothing { .. } | Error::Unsupported { .. })
 }
 
 fn say_all<'a>(errors: impl IntoIterator<Item = &'a Arc<Error>>) {

@@ -85,7 +85,9 @@ impl Pool {
         if waiting.threads == 0 {
             let jobs = std::mem::take(&mut waiting.jobs);
             drop(waiting);
-            jobs.into_iter().for_each(|job| spawn_lone(engine, job));
+            for job in jobs {
+                spawn_lone(engine, job);
+            }
             return;
         }
         let called = wanted.min(waiting.idle);
@@ -134,7 +136,9 @@ async fn look_again(engine: Weak<Inner>) {
 /// Has a thread of the runtime do each job of a mount that may not answer; the others are returned.
 fn push_lone(engine: &Arc<Inner>, jobs: Vec<Job>) -> Vec<Job> {
     let (lone, common) = jobs.into_iter().partition::<Vec<_>, _>(|job| job.item.may_stall());
-    lone.into_iter().for_each(|job| spawn_lone(engine, job));
+    for job in lone {
+        spawn_lone(engine, job);
+    }
     common
 }
 
