@@ -93,6 +93,7 @@ impl Name {
     }
 
     /// To be shown before what is said of it: as [`Name::redacted`], and `''` if it is empty.
+    #[must_use]
     pub fn as_subject(&self) -> Self {
         if self.0.is_empty() { Self::from("''") } else { self.redacted() }
     }
