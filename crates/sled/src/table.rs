@@ -218,11 +218,11 @@ impl DeviceTable {
     }
 
     /// The table as it is read at `now`, in seconds of Unix time: what was dated later, by a clock
-    /// that was wrong, is of nobody knows when. It would stand above all that is learned from now on.
+    /// that was wrong, is of nobody knows when: older than all that is learned from now on, and learned.
     #[must_use]
     pub fn known_by(mut self, now: u64) -> Self {
         for entry in self.entries.values_mut().filter(|entry| entry.updated > now) {
-            entry.updated = 0;
+            entry.updated = 1;
         }
         self
     }

@@ -68,6 +68,18 @@ pub enum StoreWarning {
     },
 }
 
+impl StoreWarning {
+    /// Whether a later version wrote the patterns.
+    pub(crate) fn is_of_later(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_later(source))
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    let decoded = error.get_ref().and_then(|error| error.downcast_ref());
+    matches!(decoded, Some(DecodeError::Later { .. }))
+}
+
 /// What is to be forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Forget {
@@ -168,12 +180,14 @@ impl PatternStore {
         &self,
         room: impl FnOnce() -> Option<u64>,
     ) -> io::Result<(Patterns, Version)> {
+        if self.has_room(room) { self.read() } else { Err(io::ErrorKind::OutOfMemory.into()) }
+    }
+
+    /// Whether what is saved can be read in this much memory.
+    pub(crate) fn has_room(&self, room: impl FnOnce() -> Option<u64>) -> bool {
         let bytes = self.open().and_then(|folder| folder.metadata(TREES));
         let bytes = bytes.map_or(0, |metadata| metadata.len());
-        if bytes > SMALL_BYTES && room().is_some_and(|room| bytes * READ_TIMES > room) {
-            return Err(io::ErrorKind::OutOfMemory.into());
-        }
-        self.read()
+        bytes <= SMALL_BYTES || room().is_none_or(|room| bytes * READ_TIMES <= room)
     }
 
     /// Asks for the right to replace the patterns, for no longer than `patience`; `None` if
@@ -326,8 +340,7 @@ impl Held {
         let kept_as = path.with_file_name(BROKEN);
         // Those of the system, and a link that is not followed, say nothing about what is in it; and a
         // folder is somebody else's. What a later version wrote is whole, for that one.
-        let decoded = source.get_ref().and_then(|error| error.downcast_ref());
-        let is_later = matches!(decoded, Some(DecodeError::Later { .. }));
+        let is_later = is_later(&source);
         let is_damaged = source.raw_os_error().is_none()
             && !is_later
             && !matches!(

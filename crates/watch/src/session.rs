@@ -305,10 +305,11 @@ fn keep(store: &PatternStore, new: Learned<'_>, costs: &Costs, reporter: &Report
         reporter.say(format_args!("{}: {reason}; what was learned is not kept", path.display()));
     };
     match store.hold(HELD_FOR, costs.clock()) {
-        Ok(Some(held)) => {
+        // What had no room when the command began may have none to be learned upon.
+        Ok(Some(held)) if new.version.is_some() || store.has_room(::store::memory_room) => {
             save(&held, store, new, reporter).unwrap_or_else(|warning| reporter.say(warning));
         }
-        Ok(None) => {
+        Ok(_) => {
             new.seen.say_if_cut(&path, reporter);
             store.leave(new.seen.trace.text()).unwrap_or_else(failed);
         }

@@ -63,6 +63,16 @@ fn first_set(names: &[&'static str; 2]) -> Option<(&'static str, String)> {
 /// A proxy that the client goes by.
 fn parsed(value: &str) -> Option<Uri> {
     let proxy: Uri = value.parse().ok()?;
+    let authority = proxy.authority()?;
+    // A sign in a password that ends the host, or is one more `@`, is to be written as `%23` and so on.
+    let signs = |text: &str| text.matches('@').count();
+    if signs(value) > 1 || signs(value) != signs(authority.as_str()) {
+        return None;
+    }
+    let host_and_port = authority.as_str().rsplit('@').next()?;
+    if host_and_port != authority.host() && authority.port_u16().is_none() {
+        return None;
+    }
     let is_one = match proxy.scheme_str() {
         None | Some("http" | "https") => proxy.host().is_some(),
         // The client would take the port of HTTP.
@@ -132,6 +142,11 @@ mod tests {
             "/h",
             "SOCKS5://h:1",
             "ü",
+            "http://me:20#x@h:3128",
+            "http://me:20/x@h:3128",
+            "http://me:p@ss@h:3128",
+            "http://h:31x28",
+            "http://h:99999",
         ] {
             assert!(parsed(bad).is_none(), "{bad}");
         }

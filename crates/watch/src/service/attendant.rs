@@ -67,7 +67,15 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     let named = |error| io::Error::other(format!("{}: {error}", options.folder.display()));
     let held = store.hold(HELD_FOR, costs.clock()).map_err(named)?;
     let held = held.ok_or_else(|| named(io::Error::other("another process holds the patterns")))?;
-    let (patterns, warning) = held.load().map_err(io::Error::other)?;
+    let (patterns, warning) = match held.load() {
+        Err(warning) if warning.is_of_later() => {
+            // They are for the version that wrote them, until they are forgotten.
+            drop(held);
+            say(format!("{warning}; nothing is learned or fetched for user {}", user.0));
+            return io::copy(&mut io::stdin(), &mut io::sink()).map(drop);
+        }
+        loaded => loaded.map_err(io::Error::other)?,
+    };
     if let Some(warning) = warning {
         say(warning.to_string());
     }

@@ -136,7 +136,9 @@ impl Edge {
         match self {
             Self::Here { start, lines, .. } => hand_over(*start, lines),
             Self::There { range, .. } => {
-                seen(source, range, |bytes| hand_over(range.start, &method.as_searched(bytes)))?
+                // Handed on once it is known to be the file's: it may shrink meanwhile.
+                let bytes = seen(source, range, |bytes| method.as_searched(bytes).into_owned())?;
+                hand_over(range.start, &bytes)
             }
             Self::Long(line) => take(EdgeLine::Long(line), line.range.start).map(drop),
         }

@@ -363,10 +363,14 @@ impl<'a, M: Matcher> Merge<'a, M> {
         let (source, method) = (self.source, self.method);
         for (edge, mut left) in tail.last(needed, self.shown_end) {
             edge.each_line(&source, &method, |line, offset| {
+                // A file that was written anew may have more lines there.
+                if left == 0 {
+                    return Ok(false);
+                }
                 // Without line numbers none is counted, and none is printed.
                 let number = (self.lines_before + 1).saturating_sub(left as u64);
                 let is_needed = left <= needed;
-                left = left.saturating_sub(1);
+                left -= 1;
                 if is_needed && self.shown_end.is_none_or(|end| end <= offset) {
                     self.break_before(offset)?;
                     self.context_line(line, offset, number)?;
