@@ -201,6 +201,8 @@ impl Member {
     }
 
     /// What reading it anew would cost, from where its parts are now.
+    ///
+    /// `Unsupported` if its server does not tell its size.
     #[getter]
     fn cost<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let engine = match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
