@@ -7,7 +7,7 @@ use std::ops::Range;
 use nearfirst::fetch::Source;
 
 use super::super::print::rendered::{QUOTED_BYTES_MIN, Rendered};
-use super::part::{Method, seen};
+use super::part::{Method, seen_by_parts};
 
 /// Copies of lines that wait for a match after them, at most.
 const TAIL_BYTES_MAX: u64 = 4 << 20;
@@ -124,9 +124,9 @@ impl Edge {
         method: &Method<'_>,
         mut take: impl FnMut(EdgeLine<'_>, u64) -> io::Result<bool>,
     ) -> io::Result<()> {
-        let mut hand_over = |mut offset, bytes: &[u8]| {
+        let mut hand_over = |mut offset, bytes: &[u8], is_sound: &dyn Fn() -> bool| {
             for line in lines(bytes, method.separator) {
-                if !take(EdgeLine::Text(line), offset)? {
+                if !is_sound() || !take(EdgeLine::Text(line), offset)? {
                     break;
                 }
                 offset += line.len() as u64;
@@ -134,12 +134,10 @@ impl Edge {
             Ok(())
         };
         match self {
-            Self::Here { start, lines, .. } => hand_over(*start, lines),
-            Self::There { range, .. } => {
-                // Handed on once it is known to be the file's: it may shrink meanwhile.
-                let bytes = seen(source, range, |bytes| method.as_searched(bytes).into_owned())?;
-                hand_over(range.start, &bytes)
-            }
+            Self::Here { start, lines, .. } => hand_over(*start, lines, &|| true),
+            Self::There { range, .. } => seen_by_parts(source, range, |bytes, is_sound| {
+                hand_over(range.start, &method.as_searched(bytes), is_sound)
+            })?,
             Self::Long(line) => take(EdgeLine::Long(line), line.range.start).map(drop),
         }
     }

@@ -166,8 +166,21 @@ pub(super) fn seen<T>(
     range: &Range<u64>,
     look: impl FnOnce(&[u8]) -> T,
 ) -> io::Result<T> {
+    seen_by_parts(source, range, |bytes, _| look(bytes))
+}
+
+/// As [`seen`], for a `look` that hands on what it has seen: it asks before whether that was the file's.
+///
+/// # Errors
+/// As of [`seen`].
+pub(super) fn seen_by_parts<T>(
+    source: &Source<'_>,
+    range: &Range<u64>,
+    look: impl FnOnce(&[u8], &(dyn Fn() -> bool + Sync)) -> T,
+) -> io::Result<T> {
     upset::caught(|| {
-        fetch::view(source, range, look).map_err(|error| io::Error::other(error.reason()))
+        let seen = fetch::view_by_parts(source, range, look);
+        seen.map_err(|error| io::Error::other(error.reason()))
     })
 }
 
