@@ -166,6 +166,9 @@ fn patterns_that_memory_has_no_room_for_are_not_read() {
     // Of which a quarter may be taken.
     run(10 * MIB).succeeds().complains("trees: more than memory has room for");
     assert!(nearfirst(&state, &["trees"]).run().text().contains("/reads"), "they are kept");
+    let files = fs::read_dir(state.path()).expect("a folder").map(|file| file.expect("one"));
+    let is_left = |file: fs::DirEntry| file.file_name().to_string_lossy().contains("seen.");
+    assert!(files.into_iter().any(is_left), "nor at the end: what was seen is left beside them");
 }
 
 /// Writes to a file system until nothing more goes.
@@ -239,6 +242,22 @@ fn patterns_damaged_anywhere_are_set_aside_or_read_and_never_trusted_blindly() {
         let output = nearfirst(&state, &["run", "--"]).arg(&known).run();
         output.succeeds().complains("set aside as");
     }
+}
+
+#[test]
+fn who_attends_to_a_user_with_patterns_of_a_later_version_says_so_and_waits_for_its_end() {
+    skip_unless!(Facility::Root);
+    let (state, dir) = (Dir::new(), Dir::new());
+    let known = script(&dir, "known", "cat /etc/passwd > /dev/null");
+    nearfirst(&state, &["run", "--"]).arg(&known).run().succeeds().is_quiet();
+    let mut later = fs::read(state.join("trees")).expect("saved");
+    later["nearfirst patterns\n".len()] += 1;
+    state.create("trees", &later);
+    let attend = nearfirst(&state, &["watch", "--attend", "0"]);
+    let attended = attend.arg(state.path()).stdin("").run();
+    attended.succeeds().complains("later version wrote");
+    attended.complains("nothing is learned or fetched for user 0");
+    assert_eq!(fs::read(state.join("trees")).expect("still there"), later);
 }
 
 #[test]

@@ -213,10 +213,11 @@ fn looks(engine: &Engine, stall: Duration) -> Looks {
 /// The cost of an object that is only named.
 async fn cost_of(engine: &Engine, looks: &Looks, name: &Name) -> Result<Cost, Error> {
     let entry = looks.entry(name).await?;
-    if entry.size.is_none() {
-        return Ok(Cost::UNTOLD);
-    }
-    Ok(cost(&of_entry(engine, &entry).await?))
+    let sleds = match entry.size {
+        Some(_) => of_entry(engine, &entry).await?,
+        None => Vec::new(),
+    };
+    Ok(entry.cost(&sleds, Plan::Best))
 }
 
 /// The sleds of an object that its store told of.

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use sled::Device;
+use sled::{Cost, Device, Plan, Sled};
 
 use crate::{Name, Status};
 
@@ -41,6 +41,11 @@ impl Entry {
             tier: Tier::Online,
             device: None,
         }
+    }
+
+    /// What reading it by `plan` costs, with these sleds: unknown where its size is, as it has none then.
+    pub fn cost(&self, sleds: &[Sled], plan: Plan) -> Cost {
+        if self.size.is_some() { Cost::of(sleds, plan) } else { Cost::UNTOLD }
     }
 
     /// Of a file that the system was asked about.

@@ -15,8 +15,9 @@ use crate::{Clock, Error, Local, Name, Readers, StateFolder, io_reason, state_fo
 const SYSTEM: &str = "/var/lib/nearfirst/devices.toml";
 /// A table is small; more than this is not one.
 const BYTES_MAX: u64 = 16 << 20;
-/// Devices that a table keeps, beside those that somebody wrote by hand: a set of web pages may come from any number of servers, and every run
-/// that asks what something costs reads them all, 70 in a millisecond.
+/// Devices that a table keeps, beside those that somebody wrote by hand: a set of web pages may come
+/// from any number of servers, and every run that asks what something costs reads them all, 70 in a
+/// millisecond.
 const DEVICES_MAX: usize = 128;
 /// Broken tables that are kept.
 const ASIDE_MAX: usize = 9;

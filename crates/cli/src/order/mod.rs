@@ -226,9 +226,7 @@ impl<W: Write> Run<'_, W> {
                 match object {
                     Ok((entry, sleds)) => {
                         self.answers.add(&sleds);
-                        let is_told = entry.size.is_some();
-                        let cost = if is_told { Cost::of(&sleds, self.plan) } else { Cost::UNTOLD };
-                        self.queue.push(cost, entry.name.as_bytes());
+                        self.queue.push(entry.cost(&sleds, self.plan), entry.name.as_bytes());
                     }
                     Err(error) => sets::say_of(&error.name(), sets::reason(&error)),
                 }

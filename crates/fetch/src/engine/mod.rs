@@ -185,6 +185,11 @@ impl Engine {
 }
 
 impl Inner {
+    /// Where bytes go that have no place in memory.
+    pub(crate) fn spill_folder(&self) -> PathBuf {
+        self.spill_folder.clone().unwrap_or_else(store::scratch_folder)
+    }
+
     /// Tells the scheduler what happened, and does what it answers.
     pub(crate) fn post(self: &Arc<Self>, events: impl IntoIterator<Item = Event>) {
         self.tell(events).finish(&self.pool);
@@ -212,13 +217,6 @@ impl Drop for Inner {
             // The last reader may be dropped within a task, where waiting is not allowed.
             runtime.shutdown_background();
         }
-    }
-}
-
-impl Inner {
-    /// Where bytes go that have no place in memory.
-    pub(crate) fn spill_folder(&self) -> PathBuf {
-        self.spill_folder.clone().unwrap_or_else(store::scratch_folder)
     }
 }
 

@@ -253,7 +253,8 @@ impl Attendant {
         format!(
             "of {} predicted, {} read in time, {} late, {} not at all; {} read unpredicted; \
              {} fetched ({} bytes), {} near, {} that could not be read, {} given up \
-             for want of memory, {} left alone as too many waited, {} on battery; about {:.3} s saved, {} bytes fetched and not read",
+             for want of memory, {} left alone as too many waited, {} on battery; \
+             about {:.3} s saved, {} bytes fetched and not read",
             account.predicted,
             account.in_time,
             account.late,

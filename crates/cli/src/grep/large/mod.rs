@@ -1,9 +1,9 @@
 //! Searches one large file in chunks, with several threads, near first.
 //!
 //! [`part`] searches a chunk without knowing what is around it, [`inbox`] takes the results from
-//! the threads, [`merge`] joins them into output in file order, by what [`edge`] has of lines around
-//! matches, [`waiting`] keeps those whose turn has not come; [`quoted`] writes long text; [`sparse`] passes over holes; [`upset`] bears with
-//! files that are written meanwhile.
+//! the threads, [`merge`] joins them into output in file order, by what [`edge`] has of lines
+//! around matches, [`waiting`] keeps those whose turn has not come; [`quoted`] writes long text;
+//! [`sparse`] passes over holes; [`upset`] bears with files that are written meanwhile.
 
 mod edge;
 mod inbox;
