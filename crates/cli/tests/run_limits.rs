@@ -250,8 +250,7 @@ fn who_attends_to_a_user_with_patterns_of_a_later_version_says_so_and_waits_for_
     let (state, dir) = (Dir::new(), Dir::new());
     let known = script(&dir, "known", "cat /etc/passwd > /dev/null");
     nearfirst(&state, &["run", "--"]).arg(&known).run().succeeds().is_quiet();
-    let mut later = fs::read(state.join("trees")).expect("saved");
-    later["nearfirst patterns\n".len()] += 1;
+    let later = of_form(&fs::read(state.join("trees")).expect("saved"), |form| form + 1);
     state.create("trees", &later);
     let attend = nearfirst(&state, &["watch", "--attend", "0"]);
     let attended = attend.arg(state.path()).stdin("").run();
@@ -268,9 +267,7 @@ fn patterns_of_a_later_version_are_left_to_it() {
     let run = || nearfirst(&state, &["run", "--"]).arg(&known).run();
     run().succeeds().is_quiet();
     let whole = fs::read(state.join("trees")).expect("saved");
-    let form = b"nearfirst patterns\n".len();
-    let mut later = whole.clone();
-    later[form] += 1;
+    let later = of_form(&whole, |form| form + 1);
     state.create("trees", &later);
     run().succeeds().complains("which a later version wrote");
     assert_eq!(fs::read(state.join("trees")).expect("still there"), later);
@@ -281,9 +278,28 @@ fn patterns_of_a_later_version_are_left_to_it() {
     let listed = nearfirst(&state, &["trees", "--json"]).run().text();
     assert!(listed.contains("\"runs\":3"), "{listed}");
     // An earlier one is set aside.
-    later[form] = whole[form] - 1;
-    state.create("trees", &later);
+    state.create("trees", of_form(&whole, |form| form - 1));
     run().succeeds().complains("set aside as");
+    // So is one that is no later one's, but damaged where its form is told.
+    let mut damaged = whole;
+    damaged[FORM_AT] += 1;
+    state.create("trees", &damaged);
+    run().succeeds().complains("set aside as");
+    assert_eq!(fs::read(state.join("trees.broken")).expect("kept"), damaged);
+}
+
+/// Where patterns tell their form.
+const FORM_AT: usize = b"nearfirst patterns\n".len();
+
+/// These patterns as if they had another form, with the checksum of it.
+fn of_form(patterns: &[u8], form: impl Fn(u8) -> u8) -> Vec<u8> {
+    let (content, _) = patterns.split_last_chunk::<8>().expect("a checksum");
+    let mut content = content.to_vec();
+    content[FORM_AT] = form(content[FORM_AT]);
+    let mix = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let checksum = content.iter().fold(0xcbf2_9ce4_8422_2325, mix);
+    content.extend_from_slice(&checksum.to_le_bytes());
+    content
 }
 
 #[test]

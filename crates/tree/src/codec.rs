@@ -23,7 +23,8 @@ const VERSION: u64 = 4;
 /// Memory for names: twice what learners keep of all that they know, by default. Bytes that
 /// tell more were written by nobody who learned, and a short name takes many times its bytes.
 const NAMES_BYTES_MAX: usize = 128 << 20;
-/// Bytes of the checksum at the end.
+/// Bytes of the checksum of all before it, at the end: there in every form, so that damage is not taken for
+/// another form.
 const CHECKSUM_BYTES: usize = 8;
 
 /// Bytes are no patterns.
@@ -75,12 +76,8 @@ impl Patterns {
     /// # Errors
     /// What is wrong with the bytes, which may be any.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let body = bytes.strip_prefix(MAGIC).ok_or(DecodeError::NotPatterns)?;
-        let found = Reader::new(body).number().map_err(|_| DecodeError::NotPatterns)?;
-        match found.cmp(&VERSION) {
-            Ordering::Less => return Err(DecodeError::Version { found }),
-            Ordering::Equal => {}
-            Ordering::Greater => return Err(DecodeError::Later { found }),
+        if !bytes.starts_with(MAGIC) {
+            return Err(DecodeError::NotPatterns);
         }
         let cut = DecodeError::Damaged { at: bytes.len() };
         let (content, sum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(cut.clone())?;
@@ -88,7 +85,12 @@ impl Patterns {
             return Err(cut);
         }
         let mut reader = Reader::new(content.strip_prefix(MAGIC).ok_or(cut)?);
-        reader.number()?;
+        let found = reader.number()?;
+        match found.cmp(&VERSION) {
+            Ordering::Less => return Err(DecodeError::Version { found }),
+            Ordering::Equal => {}
+            Ordering::Greater => return Err(DecodeError::Later { found }),
+        }
         let mut patterns = Self::default();
         let mut names_left = NAMES_BYTES_MAX;
         for _ in 0..reader.count()? {
