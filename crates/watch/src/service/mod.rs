@@ -191,11 +191,11 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
         if let Err(error) = users.tell(events, clock.now()) {
             say(format!("programs are passed over for a minute: {error}"));
         }
-        users.take_untold().into_iter().for_each(&mut *say);
         for asked in asked {
             match asked {
                 Asked::End => {
                     users.end(&clock);
+                    users.take_untold().into_iter().for_each(&mut *say);
                     if let Some(metrics) = &mut metrics {
                         metrics.write(&seen.metrics(&system, &mut users), clock.now(), say);
                     }
@@ -206,9 +206,11 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
                     say(seen.report(&system, &users));
                     users.tell_all(&Message::Report);
                 }
+                Asked::Reap => {}
             }
             users.flush(clock.now());
         }
+        users.take_untold().into_iter().for_each(&mut *say);
     }
 }
 

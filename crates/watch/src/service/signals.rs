@@ -15,12 +15,15 @@ pub(crate) enum Asked {
     Save,
     /// To say what was seen and what came of it (SIGUSR1).
     Report,
+    /// To see to a child that may have ended (SIGCHLD).
+    Reap,
 }
 
 /// `struct signalfd_siginfo`; its first word is the signal's number.
 const RECORD_BYTES: usize = 128;
 
-const WANTED: [libc::c_int; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1];
+const WANTED: [libc::c_int; 5] =
+    [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGCHLD];
 
 /// The signals of this process; they no longer interrupt it.
 #[derive(Debug)]
@@ -74,6 +77,7 @@ impl Signals {
             libc::SIGTERM | libc::SIGINT => Some(Asked::End),
             libc::SIGHUP => Some(self.hangup),
             libc::SIGUSR1 => Some(Asked::Report),
+            libc::SIGCHLD => Some(Asked::Reap),
             _ => None,
         }
     }

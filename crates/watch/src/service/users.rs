@@ -68,7 +68,7 @@ pub(crate) struct Users {
     paused: HashMap<User, Duration>,
     /// Attendants that were told to end, or did by themselves.
     ending: Vec<Ending>,
-    /// How attendants ended by themselves, if nobody was told.
+    /// How attendants ended by themselves, or failed when they were to end, if nobody was told.
     untold: Vec<String>,
     failed: u64,
     /// What those counted that have ended.
@@ -129,7 +129,7 @@ impl Users {
         self.failed
     }
 
-    /// How attendants ended by themselves since the last call, for people.
+    /// How attendants ended by themselves, or failed when they were to end, since the last call, for people.
     pub(crate) fn take_untold(&mut self) -> Vec<String> {
         std::mem::take(&mut self.untold)
     }
@@ -329,7 +329,7 @@ impl Users {
         let (mut done, mut ended) = (Vec::new(), Vec::new());
         for (user, attendant) in &mut self.attendants {
             let is_idle = now.saturating_sub(attendant.active) >= IDLE_MAX;
-            if attendant.flush().is_err() {
+            if attendant.flush().is_err() || has_ended(&mut attendant.child) {
                 ended.push(*user);
             } else if is_idle || attendant.is_outgrown && attendant.waiting.is_empty() {
                 done.push(*user);
@@ -343,14 +343,18 @@ impl Users {
             self.failed += 1;
             self.paused.insert(user, now + PAUSE);
         }
-        let has_ended = |it: &mut Ending| !matches!(it.child.try_wait(), Ok(None));
-        for Ending { user, mut child, heard, by_itself } in self.ending.extract_if(.., has_ended) {
-            if let (true, Ok(Some(how))) = (by_itself, child.try_wait()) {
-                self.untold.push(format!(
-                    "user {}: its attendant ended ({}); passed over for a minute",
-                    user.0,
-                    how_said(how)
-                ));
+        self.settle();
+    }
+
+    /// Keeps what those counted that have ended, and how they did.
+    fn settle(&mut self) {
+        let have_ended = |it: &mut Ending| has_ended(&mut it.child);
+        for Ending { user, mut child, heard, by_itself } in self.ending.extract_if(.., have_ended) {
+            let how = child.try_wait().ok().flatten();
+            if let Some(how) = how.filter(|how| by_itself || !how.success()) {
+                let then = if by_itself { "; passed over for a minute" } else { "" };
+                let how = how_said(how);
+                self.untold.push(format!("user {}: its attendant ended ({how}){then}", user.0));
             }
             let Some(mut heard) = heard else { continue };
             let is_one = self.counted.len() < COUNTED_MAX || self.counted.contains_key(&user);
@@ -369,10 +373,16 @@ impl Users {
             self.end_one(user);
         }
         let until = clock.now() + END_WITHIN;
-        for Ending { child, .. } in &mut self.ending {
+        for Ending { child, .. } in &self.ending {
             wait(child, until.saturating_sub(clock.now()));
         }
+        self.settle();
     }
+}
+
+/// Whether a child has ended, or is none any more.
+fn has_ended(child: &mut Child) -> bool {
+    !matches!(child.try_wait(), Ok(None))
 }
 
 fn how_said(how: ExitStatus) -> String {
@@ -381,14 +391,12 @@ fn how_said(how: ExitStatus) -> String {
 }
 
 /// Waits for a child that is about to end.
-fn wait(child: &mut Child, within: Duration) {
+fn wait(child: &Child, within: Duration) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let Some(Ok(ends)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return };
     let within = Timespec::try_from(within).ok();
     let mut ready = [PollFd::new(&ends, PollFlags::IN)];
-    if matches!(poll(&mut ready, within.as_ref()), Ok(1)) {
-        child.wait().ok();
-    }
+    let _ = poll(&mut ready, within.as_ref());
 }
 
 impl Attendant {
@@ -518,7 +526,7 @@ mod tests {
         let dir = Dir::new();
         let now = Duration::ZERO;
         for (end, how) in [("kill -9 $$", "signal 9"), ("exit 3", "exit code 3")] {
-            let script = format!("read -r line; {end}");
+            let script = format!("if read -r line; then {end}; fi");
             let command = ["sh", "-c", &script].map(OsString::from).to_vec();
             let mut users = Users::new(starting(command, &dir));
             assert!(begins(&mut users, 1000, 0) && begins(&mut users, 1001, 0));
@@ -527,8 +535,7 @@ mod tests {
             let attendant = users.attendants.get_mut(&User(1000)).expect("it is there");
             attendant.waiting.push(b'\n');
             let mut said = Vec::new();
-            until("it is told", || {
-                users.tell_all(&Message::Report);
+            until("it is told, though nothing more happens", || {
                 users.flush(now);
                 said.extend(users.take_untold());
                 users.attendants.is_empty() && users.ending.is_empty()
@@ -538,6 +545,19 @@ mod tests {
             assert_eq!((said, users.failed()), (vec![expected], 1));
             assert!(users.is_paused(User(1000), now));
         }
+    }
+
+    #[test]
+    fn how_an_attendant_failed_that_was_to_end_is_told() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let script = "cat > /dev/null; [ $0 = 1001 ] || exit 3";
+        let command = ["sh", "-c", script].map(OsString::from).to_vec();
+        let mut users = Users::new(starting(command, &dir));
+        assert!(begins(&mut users, 1000, 0) && begins(&mut users, 1001, 0));
+        users.end(&Clock::real());
+        assert_eq!(users.take_untold(), ["user 1000: its attendant ended (exit code 3)"]);
+        assert_eq!(users.failed(), 0, "not by itself");
     }
 
     #[test]
