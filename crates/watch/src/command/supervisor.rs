@@ -111,6 +111,8 @@ pub(super) fn supervise(
         work(&mut observer, reporter);
     }
     inbox.close();
+    // What the command left running may run for ever, and we with it.
+    sys::give_back_memory();
     // Whatever became of the work, calls are answered to the end.
     while !is_over(&listener) {
         let _ = poll(&mut [PollFd::new(&*listener, PollFlags::empty())], None);
