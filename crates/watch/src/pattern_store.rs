@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use store::{Clock, Readers, StateFolder};
 use tree::replay::trace;
-use tree::{DecodeError, Learner, Options, Patterns};
+use tree::{DecodeError, Event, Learner, Options, Patterns};
 
 /// The file of the patterns.
 const TREES: &str = "trees";
@@ -384,13 +384,13 @@ impl Held {
         };
         files(&self.folder, Kind::PartLeft).into_iter().filter(is_old).for_each(remove);
         let seen = files(&self.folder, Kind::Seen);
-        let mut patterns = patterns;
-        for name in &seen {
-            // What cannot be read was damaged by who left it, and is of no use to anybody.
-            if let Ok((seen, _)) = self.folder.read(name, LEFT_BYTES_MAX) {
-                patterns = learned(patterns, &seen, options);
-            }
-        }
+        // What cannot be read was damaged by who left it, and is of no use to anybody.
+        let read = |name| self.folder.read(name, LEFT_BYTES_MAX).ok().map(|(seen, _)| seen);
+        let mut patterns = if seen.is_empty() {
+            patterns
+        } else {
+            learned(patterns, seen.iter().filter_map(read), options)
+        };
         let mut asked = Vec::new();
         while let Some((name, what)) = self.next_asked(&asked) {
             what.apply(&mut patterns);
@@ -477,11 +477,19 @@ impl Held {
     }
 }
 
-/// Patterns after what was seen, a trace, as if it were seen now; as far as it can be read.
-pub(crate) fn learned(patterns: Patterns, seen: &[u8], options: &Options) -> Patterns {
+/// Patterns after what was seen, in traces, as if it were seen now; as far as each can be read.
+pub(crate) fn learned<T: AsRef<[u8]>>(
+    patterns: Patterns,
+    traces: impl IntoIterator<Item = T>,
+    options: &Options,
+) -> Patterns {
     let mut learner = Learner::new(options.clone(), patterns);
-    drop(trace::each(seen, |at, event| drop(learner.on(event, at))));
-    learner.end();
+    for trace in traces {
+        drop(trace::each(trace.as_ref(), |at, event| drop(learner.on(event, at))));
+        learner.end();
+        // Nobody knows what came next: not what the next trace begins with.
+        drop(learner.on(Event::Lost { process: None }, Duration::ZERO));
+    }
     learner.keep_within_memory();
     learner.into_patterns()
 }

@@ -344,7 +344,7 @@ fn save(
         }
         seen.say_if_cut(&path, reporter);
         let others = accounts(&saved);
-        let mut both = learned(saved, seen.trace.text().as_bytes(), learning);
+        let mut both = learned(saved, [seen.trace.text()], learning);
         // What would be predicted by now was not, and nothing came of it.
         for (program, account) in accounts(&patterns) {
             let mut sum = others.get(&program).copied().unwrap_or_default();

@@ -224,6 +224,29 @@ fn the_services_folder_of_all_users_is_not_taken_for_damaged_patterns() {
 }
 
 #[test]
+fn what_several_left_is_learned_of_each_as_if_it_had_been_alone() {
+    let dir = Dir::new();
+    let store = PatternStore::at(dir.path());
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    // Both have the same process, which the first does not see end; one in between cannot be read.
+    let of = |program: &str, end: &str| {
+        format!(
+            "nearfirst-trace 1\nfile 0 /bin/{program} 9\nfile 1 /read 9\n\
+             0 found 1 7\n0 exec 1 0 / {program}\n0 read 1 1\n{end}"
+        )
+    };
+    for seen in [&of("one", ""), "what nobody saw", &of("two", "1 exit 1\n")] {
+        store.leave(seen).expect("writable");
+    }
+    let patterns = held.absorb(Patterns::default(), &Options::default()).expect("writable");
+    let mut runs: Vec<_> = patterns.programs().into_iter().collect();
+    runs.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    let runs: Vec<_> = runs.iter().map(|it| (&*it.name, it.account.runs)).collect();
+    assert_eq!(runs, [(&b"/bin/one"[..], 1), (&b"/bin/two"[..], 1)]);
+    assert_eq!(files(&dir), ["trees", "trees.lock"]);
+}
+
+#[test]
 fn what_is_asked_to_be_forgotten_is_forgotten_by_who_holds_the_patterns_next() {
     let dir = Dir::new();
     let store = PatternStore::at(dir.path());
