@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::account::Account;
 use crate::bytes::{Reader, Writer};
 use crate::event::{Access, User};
-use crate::names::{Name, Names, SIZE_MAX};
+use crate::names::{Name, Names, OVERHEAD_BYTES, SIZE_MAX};
 use crate::numbered::NumberMap;
 use crate::ours::WINDOW_MAX;
 use crate::paper::{AccessTree, DEPTH_MAX, Leaf, NODES_MAX, Node};
@@ -194,6 +194,7 @@ impl Numbers {
 fn decode_habits(reader: &mut Reader<'_>, names_bytes_max: usize) -> Result<Habits, DecodeError> {
     let mut names = Names::default();
     let count = reader.count()?;
+    names.reserve(count.min(names_bytes_max / OVERHEAD_BYTES));
     for number in 0..count {
         // A name that comes twice would be one number less than those after it expect.
         if names.intern(&Arc::from(reader.string()?)).0 as usize != number {

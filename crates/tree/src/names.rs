@@ -1,6 +1,7 @@
 //! Names of files and programs as small numbers, so that trees are small and compared quickly.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use std::time::Duration;
 pub(crate) struct Name(pub(crate) u32);
 
 /// What is kept with a name beside its bytes: slot, map entries and the counters of [`Arc`].
-const OVERHEAD_BYTES: usize = 104;
+pub(crate) const OVERHEAD_BYTES: usize = 104;
 
 /// Bytes of a file whose size is not told: about the mean of a source file.
 const UNKNOWN_BYTES: u64 = 16 << 10;
@@ -50,9 +51,11 @@ pub(crate) struct Names {
 impl Names {
     /// The number of a name, given to it if it has none.
     pub(crate) fn intern(&mut self, path: &Arc<[u8]>) -> Name {
-        if let Some(&name) = self.numbers.get(path) {
-            return name;
-        }
+        // Hashed once: where many are read back in, that is much of the work.
+        let new = match self.numbers.entry(Arc::clone(path)) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(new) => new,
+        };
         let slot = Some(Slot { path: Arc::clone(path), accessed: None, size: None, inode: None });
         let name = if let Some(number) = self.free.pop() {
             self.slots[number as usize] = slot;
@@ -62,7 +65,7 @@ impl Names {
             Name(u32::try_from(self.slots.len() - 1).expect("memory ends before u32 does"))
         };
         self.bytes += path.len() + OVERHEAD_BYTES;
-        self.numbers.insert(Arc::clone(path), name);
+        new.insert(name);
         let folder = folder_of(path);
         if let Some(others) = self.folders.get_mut(folder) {
             others.push(name);
@@ -71,6 +74,12 @@ impl Names {
             self.folders.insert(folder.into(), vec![name]);
         }
         name
+    }
+
+    /// Makes room for so many names.
+    pub(crate) fn reserve(&mut self, names: usize) {
+        self.numbers.reserve(names);
+        self.slots.reserve(names);
     }
 
     /// The number of a name that has one.
