@@ -106,7 +106,14 @@ fn a_proxy_that_is_not_understood_is_not_passed_over() {
         ("ALL_PROXY", "socks5://127.0.0.1"),
     ] {
         for name in [&*url, "s3://bucket/a"] {
-            let output = run(&[(variable, value), ("AWS_REGION", "eu-west-1")], &["cat", name]);
+            let variables = [
+                (variable, value),
+                ("AWS_ENDPOINT_URL", &*server.endpoint()),
+                ("AWS_REGION", "eu-west-1"),
+                ("AWS_ACCESS_KEY_ID", "key"),
+                ("AWS_SECRET_ACCESS_KEY", "secret"),
+            ];
+            let output = run(&variables, &["cat", name]);
             let said = stderr(&output);
             let expected =
                 format!("{variable} names no proxy that is understood: http://HOST:PORT");
@@ -115,6 +122,12 @@ fn a_proxy_that_is_not_understood_is_not_passed_over() {
         }
     }
     assert_eq!(server.total().requests, 0);
+    // Whoever is connected to directly needs none; where that leads, one may be needed.
+    server.answer("/away", Answer::redirect("http://192.0.2.1/a"));
+    let spared = [("HTTP_PROXY", "sock5://127.0.0.1:1"), ("NO_PROXY", "127.0.0.0/8")];
+    assert_eq!(stdout(&run(&spared, &["cat", &url])), "text\n");
+    let said = stderr(&run(&spared, &["cat", &server.url("/away")]));
+    assert!(said.contains("HTTP_PROXY names no proxy that is understood"), "{said}");
     // What a stranger may set is not looked at, nor what is not needed.
     for variables in [
         [("HTTP_PROXY", "sock5://127.0.0.1:1"), ("REQUEST_METHOD", "GET")],

@@ -17,32 +17,33 @@ const OF_ALL: [&str; 2] = ["ALL_PROXY", "all_proxy"];
 /// What lists the hosts that are connected to directly.
 const EXCEPTIONS: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// Refuses proxies that the client would pass over, to send everything past them.
+/// Refuses a request to `url` that the client would send past a proxy which it does not understand.
 ///
 /// # Errors
 /// Text that names the variable and what it may hold; not its value, which may hold a password.
-pub(crate) fn understood() -> Result<(), String> {
-    for (variable, value) in VARIABLES.iter().filter_map(|(_, own)| named(own)) {
-        if parsed(&value).is_none() {
-            return Err(format!(
-                "{variable} names no proxy that is understood: http://HOST:PORT, https://HOST:PORT, \
-                 socks5h://HOST:PORT, or socks5, socks4a, socks4"
-            ));
-        }
+pub(crate) fn understood(url: &Url) -> Result<(), String> {
+    match named_for(url) {
+        Some((variable, value)) if parsed(&value).is_none() => Err(format!(
+            "{variable} names no proxy that is understood: http://HOST:PORT, https://HOST:PORT, \
+             socks5h://HOST:PORT, or socks5, socks4a, socks4"
+        )),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// The host and the port of the proxy that a request to `url` goes by.
 pub(super) fn proxy_of(url: &Url) -> Option<String> {
-    let (_, own) = VARIABLES.iter().find(|(scheme, _)| *scheme == url.scheme())?;
-    let (_, value) = named(own)?;
-    if is_excepted(url.host_str()?, &first_set(&EXCEPTIONS).map_or(String::new(), |(_, it)| it)) {
-        return None;
-    }
-    let proxy = parsed(&value)?;
+    let proxy = parsed(&named_for(url)?.1)?;
     let host = proxy.host()?;
     Some(proxy.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+}
+
+/// The variable that names the proxy of requests to `url`, and its value, unless the host is an exception.
+fn named_for(url: &Url) -> Option<(&'static str, String)> {
+    let (_, own) = VARIABLES.iter().find(|(scheme, _)| *scheme == url.scheme())?;
+    let named = named(own)?;
+    let exceptions = first_set(&EXCEPTIONS).map_or(String::new(), |(_, list)| list);
+    (!is_excepted(url.host_str()?, &exceptions)).then_some(named)
 }
 
 /// The variable that names a proxy, and its value.

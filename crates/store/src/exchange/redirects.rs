@@ -5,6 +5,7 @@ use std::sync::Arc;
 use reqwest::{Url, redirect};
 
 use super::network::{Hosts, Private};
+use super::proxies::understood;
 use super::sent_on::sent_on;
 use crate::Name;
 
@@ -37,6 +38,9 @@ fn followed(attempt: redirect::Attempt<'_>) -> redirect::Action {
     }
     if attempt.previous().contains(url) {
         let text = format!("redirected in a circle, back to {}", shown(url));
+        return attempt.error(text);
+    }
+    if let Err(text) = understood(url) {
         return attempt.error(text);
     }
     sent_on(url);

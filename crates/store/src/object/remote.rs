@@ -24,7 +24,7 @@ use super::services::{self, Kind, Service};
 use super::sums;
 use super::transport::Transport;
 use super::wire::{Redirects, Wire};
-use crate::exchange::{Cover, Hosts, covered, understood};
+use crate::exchange::{Cover, Hosts, covered};
 use crate::local::taking_ends;
 use crate::patience::patiently;
 use crate::{
@@ -64,9 +64,6 @@ impl Remote {
         let Some(service) = services::open(&root, &options.storage, environment)? else {
             return Ok(None);
         };
-        if !matches!(service.kind, Kind::Program | Kind::Local) {
-            understood().map_err(|reason| Error::refused(root.text.as_str(), reason))?;
-        }
         let hosts = Arc::clone(hosts);
         let redirects = match service.kind {
             Kind::Cluster => Redirects::Anywhere(hosts),

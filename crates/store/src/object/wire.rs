@@ -13,7 +13,7 @@ use super::cloud::{Cloud, is_of_cloud};
 use super::error::Refusal;
 use crate::exchange::{
     CONNECT_MAX, Hosts, IDLE_MAX, Resolver, answered, anywhere, following, retry_after, text,
-    unanswered, unanswered_directly,
+    unanswered, unanswered_directly, understood,
 };
 use crate::{Clock, Error, Name};
 
@@ -66,6 +66,7 @@ impl Wire {
         request: reqwest::Request,
     ) -> Result<reqwest::Response, Error> {
         if !is_of_cloud(request.url()) {
+            understood(request.url()).map_err(|reason| Error::refused(name.clone(), reason))?;
             return answered(name, self.answer_max, self.client.execute(request), unanswered).await;
         }
         let known = || self.cloud.lock().unwrap_or_else(PoisonError::into_inner);

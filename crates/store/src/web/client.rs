@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use reqwest::Client;
 
-use crate::exchange::{CONNECT_MAX, Hosts, IDLE_MAX, Resolver, following, said, understood};
+use crate::exchange::{CONNECT_MAX, Hosts, IDLE_MAX, Resolver, following, said};
 
 /// What servers see of us.
 const USER_AGENT: &str =
@@ -22,9 +22,8 @@ pub(super) enum Bodies {
 /// A client with its pool of connections, by proxies of the environment.
 ///
 /// # Errors
-/// Text: no certificates of the system, or a proxy that is not understood.
+/// Text: no certificates of the system.
 pub(super) fn client(bodies: Bodies, hosts: &Arc<Hosts>) -> Result<Client, String> {
-    understood()?;
     let decode = bodies == Bodies::Decoded;
     Client::builder()
         .user_agent(USER_AGENT)

@@ -33,7 +33,9 @@ use self::answer::{condition, content_length, described, failure, is_same};
 use self::client::Bodies;
 use self::link::Base;
 use self::page::Opened;
-use crate::exchange::{Cover, Hosts, answered, content_range, covered, fields, text, unanswered};
+use crate::exchange::{
+    Cover, Hosts, answered, content_range, covered, fields, text, unanswered, understood,
+};
 use crate::patience::{patiently, unless_silent};
 use crate::{Answer, Clock, Entries, Entry, Error, Name, Query, Reading, Store};
 
@@ -139,6 +141,7 @@ impl Servers {
         mut headers: HeaderMap,
     ) -> Result<Response, Error> {
         let url = url_of(name)?;
+        understood(&url).map_err(|reason| Error::refused(name.clone(), reason))?;
         let token = self.token.as_ref().map_err(|reason| Error::refused(name.clone(), reason))?;
         if let Some(field) = token.as_ref().and_then(|token| token.field(&url)) {
             // The client leaves it out where it is sent on to another server.

@@ -31,7 +31,7 @@ use self::settings::Settings;
 use super::glob::{self, Folders, Page, Pages};
 use super::place::Root;
 use super::wire::{Redirects, Wire};
-use crate::exchange::{Cover, content_range, covered, fields, unanswered, understood};
+use crate::exchange::{Cover, content_range, covered, fields, unanswered};
 use crate::patience::patiently;
 use crate::{
     Answer, Checksum, Entries, Entry, Error, Name, PartLengths, Query, Reading, Recall, Store,
@@ -61,7 +61,6 @@ impl Bucket {
         environment: Environment<'_>,
     ) -> Result<Self, Error> {
         let settings = Settings::of(root.authority(), &options.storage, environment)
-            .and_then(|settings| understood().map(|()| settings))
             .map_err(|reason| Error::refused(root.text.as_str(), reason))?;
         let wire = Wire::new(options.answer_max, Redirects::Refuse)?;
         Ok(Self(Arc::new(Inner {
