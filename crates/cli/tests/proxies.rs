@@ -5,7 +5,7 @@
 mod ground;
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::Output;
 use std::thread::{self, JoinHandle};
 
@@ -38,10 +38,17 @@ fn socks_before(server: SocketAddr) -> (SocketAddr, JoinHandle<String>) {
         let methods = read(&mut client, 2)[1];
         read(&mut client, methods);
         client.write_all(&[5, 0]).unwrap();
-        // To connect, to a name of so many bytes, and a port.
-        let request = read(&mut client, 5);
-        assert_eq!(request[..4], [5, 1, 0, 3]);
-        let host = read(&mut client, request[4]);
+        // To connect, to a name of so many bytes or an address, and a port.
+        let request = read(&mut client, 4);
+        assert_eq!(request[..3], [5, 1, 0]);
+        let host = if request[3] == 3 {
+            let length = read(&mut client, 1)[0];
+            String::from_utf8(read(&mut client, length)).unwrap()
+        } else {
+            assert_eq!(request[3], 4);
+            let address: [u8; 16] = read(&mut client, 16).try_into().unwrap();
+            Ipv6Addr::from(address).to_string()
+        };
         read(&mut client, 2);
         client.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
         let mut behind = TcpStream::connect(server).unwrap();
@@ -49,7 +56,7 @@ fn socks_before(server: SocketAddr) -> (SocketAddr, JoinHandle<String>) {
         let asking = thread::spawn(move || io::copy(&mut from, &mut to));
         io::copy(&mut behind, &mut client).unwrap();
         drop(asking);
-        String::from_utf8(host).unwrap()
+        host
     });
     (address, serving)
 }
@@ -64,6 +71,27 @@ fn a_socks_proxy_is_gone_by_and_resolves_names() {
     assert_eq!((&*stdout(&output), &*stderr(&output)), ("text\n", ""));
     drop(server);
     assert_eq!(serving.join().unwrap(), "no.such.invalid");
+}
+
+#[test]
+fn an_address_is_no_name_to_be_resolved_for_a_socks_proxy() {
+    for name in ["http://[2001:db8::1]/a", "s3://bucket/a"] {
+        let server = Misbehaving::new();
+        server.answer("/a", Answer::bytes("text\n"));
+        server.answer("/bucket/a", Answer::bytes("text\n"));
+        let (address, serving) = socks_before(server.address());
+        let variables = [
+            ("ALL_PROXY", &*format!("socks5://{address}")),
+            ("AWS_ENDPOINT_URL", "http://[2001:db8::1]"),
+            ("AWS_REGION", "eu-west-1"),
+            ("AWS_ACCESS_KEY_ID", "key"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ];
+        let output = run(&variables, &["cat", name]);
+        assert_eq!((&*stdout(&output), &*stderr(&output)), ("text\n", ""), "{name}");
+        drop(server);
+        assert_eq!(serving.join().unwrap(), "2001:db8::1");
+    }
 }
 
 #[test]

@@ -176,9 +176,11 @@ impl Resolve for Resolver {
     fn resolve(&self, name: reqwest::dns::Name) -> Resolving {
         let hosts = Arc::clone(&self.0);
         Box::pin(async move {
+            // Before a proxy of SOCKS the client asks for addresses, too, as they are in URLs.
+            let name = name.as_str().trim_matches(['[', ']']);
             let found: io::Result<Vec<_>> =
-                tokio::net::lookup_host((name.as_str(), 0)).await.map(Iterator::collect);
-            let allowed = hosts.allowed(name.as_str(), found?)?;
+                tokio::net::lookup_host((name, 0)).await.map(Iterator::collect);
+            let allowed = hosts.allowed(name, found?)?;
             Ok(Box::new(allowed.into_iter()) as Addrs)
         })
     }

@@ -53,7 +53,10 @@ impl Wire {
                 client.dns_resolver(Resolver(Arc::clone(&hosts))).redirect(following(hosts))
             }
             Redirects::Anywhere(hosts) => client.dns_resolver(Resolver(hosts)).redirect(anywhere()),
-            Redirects::Refuse => client.redirect(Policy::none()),
+            Redirects::Refuse => {
+                let anyone = Arc::new(Hosts::new(true));
+                client.dns_resolver(Resolver(anyone)).redirect(Policy::none())
+            }
         };
         let client = built(client)?;
         Ok(Self { client, answer_max, clock: Clock::real(), cloud: Arc::default() })
