@@ -229,20 +229,24 @@ def test_a_busy_server_says_when_to_come_again_in_every_process() -> None:
 
 @pytest.mark.parametrize("limited", ["no room", "no folder"])
 def test_why_no_copy_can_be_made_is_said_each_time(
-    limited: str, monkeypatch: pytest.MonkeyPatch
+    limited: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     (member,) = opened(Objects({"large": LARGE}))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     if limited == "no room":
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
-        expected: tuple[type[Exception], str] = (nearfirst.Io, "File too large")
+        said = f"no copy can be made in {tmp_path}: File too large"
+        expected: tuple[type[Exception], str, int | None] = (nearfirst.Io, said, errno.EFBIG)
     else:
         monkeypatch.setenv("TMPDIR", "/nowhere")
-        expected = (nearfirst.Refused, "no copy can be made in /nowhere: No such file")
+        said = "no copy can be made in /nowhere: No such file"
+        expected = (nearfirst.Refused, said, None)
     try:
         for _ in range(2):
-            with pytest.raises(expected[0], match=expected[1]):
+            with pytest.raises(expected[0], match=expected[1]) as raised:
                 member.path()
+            assert getattr(raised.value, "errno", None) == expected[2]
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 

@@ -4,12 +4,11 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::error::Error;
 use std::ffi::{CString, c_char, c_int};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nearfirst::{MemberError, Name, without_number};
+use nearfirst::{MemberError, Name, system_number, without_number};
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,22 +94,8 @@ fn errno_of_store(error: &nearfirst::Error) -> c_int {
     }
 }
 
-/// The system's number, which may lie under errors that say what it was about.
 fn errno_of(error: &io::Error) -> c_int {
-    let mut under: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = under {
-        let number = error.downcast_ref().and_then(io::Error::raw_os_error);
-        if let Some(number) = number {
-            return number;
-        }
-        // An `io::Error` gives the source of what it wraps for its own.
-        let wrapped = error.downcast_ref().and_then(io::Error::get_ref);
-        under = match wrapped {
-            Some(wrapped) => Some(wrapped),
-            None => error.source(),
-        };
-    }
-    libc::EIO
+    system_number(error).unwrap_or(libc::EIO)
 }
 
 /// Runs a C call: its failure, or its panic, becomes `failed`, `errno` and a message.

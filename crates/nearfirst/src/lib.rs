@@ -30,7 +30,7 @@ pub use sled::{
 pub use store::{
     Algorithm, Answer, Backing, Bindings, ByteStream, Cause, Checksum, Clock, Costs, Entries,
     Entry, Error, Fnmatch, Kind, Local, Located, Mount, Mounts, Name, PartLengths, Pattern,
-    Permissions, Probe, Progress, Query, Reading, Reason, Recall, Sequence, Status, StorageOptions,
-    Store, Stores, StoresOptions, TableFiles, Tier, Version, Warning, patiently, probe_first,
-    probe_memory, scratch_folder, unix_s, without_number,
+    Permissions, Probe, Progress, Query, Reading, Reason, Recall, Sequence, SpillFolder, Status,
+    StorageOptions, Store, Stores, StoresOptions, TableFiles, Tier, Version, Warning, patiently,
+    probe_first, probe_memory, system_number, unix_s, unwritten, without_number,
 };

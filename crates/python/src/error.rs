@@ -61,7 +61,7 @@ pub(crate) fn of(py: Python<'_>, about: &Name, error: &Error) -> PyErr {
         return made;
     }
     let errno = match error {
-        Error::Io { source, .. } => source.raw_os_error(),
+        Error::Io { source, .. } => nearfirst::system_number(source),
         _ => None,
     };
     let made = raised(py, class(error), &about, error.reason(), errno);

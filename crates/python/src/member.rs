@@ -135,13 +135,14 @@ impl Member {
 
 /// A folder with a copy of a member under this name.
 fn copied(py: Python<'_>, reading: &mut Reading, file_name: &OsStr) -> PyResult<TempDir> {
-    let no_copy = |error: std::io::Error| reading.no_copy(py, &error);
-    let folder = tempfile::Builder::new().prefix("nearfirst-").tempdir_in(reading.folder());
+    let parent = reading.folder();
+    let no_copy = |error: std::io::Error| reading.no_copy(py, &parent, &error);
+    let folder = tempfile::Builder::new().prefix("nearfirst-").tempdir_in(&parent);
     let folder = folder.map_err(no_copy)?;
     let path = folder.path().join(file_name);
     let made = File::options().read(true).write(true).create_new(true).open(path);
     let file = made.map_err(no_copy)?;
-    reading.copied_to(py, file)?;
+    reading.copied_to(py, file, &parent)?;
     Ok(folder)
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use nearfirst::{Engine, Member, MemberError, Name};
+use nearfirst::{Engine, Member, MemberError, Name, SpillFolder};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -41,8 +41,8 @@ pub(crate) struct Reading {
     pieces: Pieces,
     /// Bytes that were read: the whole is not here any more.
     taken: u64,
-    /// The folder that its set was told for what has no place in memory.
-    spill_folder: Option<PathBuf>,
+    /// Where a copy of it goes that has no place in memory.
+    spill_folder: SpillFolder,
     /// Set when the member is closed, also while a thread reads.
     closed: Arc<AtomicBool>,
 }
@@ -64,8 +64,7 @@ enum Source {
 
 impl Reading {
     pub(crate) fn new(member: Member, engine: Engine) -> Self {
-        let (name, spill_folder) =
-            (member.name().clone(), engine.spill_folder().map(Path::to_owned));
+        let (name, spill_folder) = (member.name().clone(), engine.spill_folder().clone());
         let source = Source::Member(Box::new(member), engine);
         Self { spill_folder, ..Self::of(name, source) }
     }
@@ -76,7 +75,7 @@ impl Reading {
 
     fn of(name: Name, source: Source) -> Self {
         let (pieces, closed) = (Pieces::default(), Arc::default());
-        Self { name, source, pieces, taken: 0, spill_folder: None, closed }
+        Self { name, source, pieces, taken: 0, spill_folder: SpillFolder::default(), closed }
     }
 
     /// Bytes that were read.
@@ -320,26 +319,38 @@ impl Reading {
             return file.map_err(|error| error::of_member(py, &error));
         }
         let is_small = self.told().is_some_and(|told| told <= MEMORY_FILE_BYTES_MAX);
-        let file =
-            if is_small { crate::file::in_memory() } else { tempfile::tempfile_in(self.folder()) };
-        let file = file.map_err(|error| self.no_copy(py, &error))?;
-        self.gathered_in(py, file)
+        if is_small {
+            return self.gathered_in(py, crate::file::in_memory()?, Path::new("memory"));
+        }
+        let folder = self.folder();
+        let file = tempfile::tempfile_in(&folder);
+        let file = file.map_err(|error| self.no_copy(py, &folder, &error))?;
+        self.gathered_in(py, file, &folder)
     }
 
     /// Writes the whole to a new file, which is what its bytes are had from then on.
     ///
     /// # Errors
     /// Some was read already; what kept the rest away; no room for it.
-    pub(crate) fn copied_to(&mut self, py: Python<'_>, mut file: File) -> PyResult<()> {
+    pub(crate) fn copied_to(
+        &mut self,
+        py: Python<'_>,
+        mut file: File,
+        folder: &Path,
+    ) -> PyResult<()> {
         if let Source::Kept { file: kept, .. } = &self.source {
             let kept = crate::file::again(kept)?;
-            while py.detach(|| io::copy(&mut (&kept).take(COPY_BYTES), &mut file))? > 0 {
+            while py
+                .detach(|| io::copy(&mut (&kept).take(COPY_BYTES), &mut file))
+                .map_err(|error| error::of(py, &self.name, &self.unwritten(folder, error)))?
+                > 0
+            {
                 self.goes_on(py)?;
             }
             return Ok(());
         }
         self.not_begun()?;
-        let file = self.gathered_in(py, file)?;
+        let file = self.gathered_in(py, file, folder)?;
         // A program that somebody has open for writing cannot be run.
         self.source = Source::Kept { file: crate::file::again(&file)?, may_stall: false };
         Ok(())
@@ -347,21 +358,24 @@ impl Reading {
 
     /// Where a copy of it goes that has no place in memory.
     pub(crate) fn folder(&self) -> PathBuf {
-        self.spill_folder.clone().unwrap_or_else(nearfirst::scratch_folder)
+        self.spill_folder.path().into_owned()
     }
 
     /// That there is no place for a copy of it.
-    pub(crate) fn no_copy(&self, py: Python<'_>, error: &io::Error) -> PyErr {
-        error::of(
-            py,
-            &self.name,
-            &nearfirst::Error::no_copy(self.name.clone(), &self.folder(), error),
-        )
+    pub(crate) fn no_copy(&self, py: Python<'_>, folder: &Path, error: &io::Error) -> PyErr {
+        let error = nearfirst::Error::no_copy(self.name.clone(), folder, error);
+        error::of(py, &self.name, &error)
+    }
+
+    /// That there was a place for some of it.
+    fn unwritten(&self, folder: &Path, error: io::Error) -> nearfirst::Error {
+        let about = self.name.to_string_lossy().into_owned();
+        nearfirst::Error::io(about, nearfirst::unwritten(folder, error))
     }
 
     /// The file, with all that was not read yet, at its beginning.
-    fn gathered_in(&mut self, py: Python<'_>, mut file: File) -> PyResult<File> {
-        if let Err(error) = self.copy_to(py, &mut file) {
+    fn gathered_in(&mut self, py: Python<'_>, mut file: File, place: &Path) -> PyResult<File> {
+        if let Err(error) = self.copy_to(py, &mut file, place) {
             // What was copied in part is gone: the rest must not pass for the whole.
             if !matches!(self.source, Source::Failed(_)) {
                 let reason = "copying it was broken off";
@@ -375,12 +389,11 @@ impl Reading {
     }
 
     /// Writes all that was not read yet.
-    fn copy_to(&mut self, py: Python<'_>, file: &mut File) -> PyResult<()> {
+    fn copy_to(&mut self, py: Python<'_>, file: &mut File, place: &Path) -> PyResult<()> {
         loop {
             while let Some(piece) = self.pieces.pop(usize::MAX) {
                 if let Err(full) = py.detach(|| file.write_all(&piece)) {
-                    let about = self.name.to_string_lossy().into_owned();
-                    let cause = nearfirst::Error::io(about, full);
+                    let cause = self.unwritten(place, full);
                     let told = error::of(py, &self.name, &cause);
                     self.source = self.failing(cause);
                     return Err(told);

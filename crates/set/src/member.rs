@@ -5,12 +5,12 @@ mod awaited;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fetch::engine::{FileReader, Near, NearFile};
-use store::{Entry, Error, FirstBytes, Name};
+use store::{Entry, Error, FirstBytes, Name, SpillFolder};
 
 /// Bytes of a remote member up to which its descriptor is memory; larger ones lie in a file.
 const MEMORY_FILE_BYTES_MAX: u64 = 8 << 20;
@@ -256,24 +256,36 @@ impl Member {
             if chunk.is_empty() {
                 break;
             }
-            file.write_all(&chunk)?;
+            file.write_all(&chunk).map_err(|error| self.unwritten(error))?;
         }
         file.seek(SeekFrom::Start(0))?;
         Ok(file)
     }
 
-    /// An empty file of ours that has room for it.
-    fn copy(&self) -> io::Result<File> {
+    /// The folder of a copy of it; none of one in memory.
+    fn copy_folder(&self) -> Option<PathBuf> {
         if self.entry.size.is_some_and(|size| size <= MEMORY_FILE_BYTES_MAX) {
-            return memory_file();
+            return None;
         }
         let folder = match &self.content {
             Content::Near(near) | Content::Opened { near, .. } => near.spill_folder(),
-            Content::Held(_) | Content::Kept(_) => store::scratch_folder(),
+            Content::Held(_) | Content::Kept(_) => &SpillFolder::default(),
         };
+        Some(folder.path().into_owned())
+    }
+
+    /// An empty file of ours that has room for it.
+    fn copy(&self) -> io::Result<File> {
+        let Some(folder) = self.copy_folder() else { return memory_file() };
         // That it is the folder which is missing must not pass for the member.
         let no_copy = |error| Error::no_copy(self.entry.name.clone(), &folder, &error);
         tempfile::tempfile_in(&folder).map_err(|error| io::Error::other(Arc::new(no_copy(error))))
+    }
+
+    /// That what came does not go into its copy.
+    fn unwritten(&self, error: io::Error) -> io::Error {
+        let place = self.copy_folder();
+        store::unwritten(place.as_deref().unwrap_or(Path::new("memory")), error)
     }
 
     fn failed(&self, error: io::Error) -> MemberError {

@@ -223,12 +223,30 @@ fn where_the_disk_of_what_spills_is_full_every_member_comes_whole_all_the_same()
     let set = set(&engine, names.iter().map(|name| server.url(name)));
     let members: Vec<Member> = set.iter().map(|member| member.expect("it can be read")).collect();
     assert_eq!(members.len(), 20);
-    assert_eq!(engine.spill_failure().as_deref(), Some("No space left on device"));
+    let full = format!("{}: No space left on device", disk.path().display());
+    assert_eq!(engine.spill_failure(), Some(full));
     for member in members {
         let number: u64 =
             String::from_utf8_lossy(member.name().file_name()).parse().expect("a number");
         assert!(member.read().expect("it is kept") == pattern(700_000, number));
     }
+}
+
+#[test]
+fn a_copy_that_its_disk_has_no_room_for_names_the_folder() {
+    skip_unless!(Facility::Root);
+    let (server, disk) = (Misbehaving::new(), Tmpfs::new(1 << 20));
+    server.answer("/large", Answer::bytes(pattern(10 << 20, 0)));
+    let engine = engine_of(small(), &[], Some(disk.path().to_owned()));
+    let mut member = only(&set(&engine, [server.url("/large")])).expect("it can be read");
+    let error = member.file().unwrap_err();
+    let full = format!("no copy can be made in {}: No space left", disk.path().display());
+    assert!(error.to_string().contains(&full), "{error}");
+    let number = match &*error.cause {
+        Error::Io { source, .. } => store::system_number(source),
+        _ => None,
+    };
+    assert_eq!(number, Some(libc::ENOSPC));
 }
 
 #[test]

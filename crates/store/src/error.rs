@@ -178,8 +178,7 @@ impl Error {
 
     /// [`Error::Refused`]: there is no place in `folder` for a copy of it, as the system said.
     pub fn no_copy(name: impl Into<Name>, folder: &Path, error: &io::Error) -> Self {
-        let reason = io_reason(error);
-        Self::refused(name, format!("no copy can be made in {}: {reason}", folder.display()))
+        Self::refused(name, no_copy_in(folder, error))
     }
 
     /// The same error once more, for another who is to get it.
@@ -305,6 +304,41 @@ fn on_one_line(text: &str) -> Cow<'_, str> {
         }
     }
     line.into()
+}
+
+/// The system's error about a copy in `folder` that could not be written whole: of the same kind and
+/// [number](system_number), but it names the folder.
+pub fn unwritten(folder: &Path, source: io::Error) -> io::Error {
+    io::Error::new(source.kind(), Cause::new(Unwritten { folder: folder.to_owned(), source }))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{}", no_copy_in(folder, source))]
+struct Unwritten {
+    folder: PathBuf,
+    source: io::Error,
+}
+
+fn no_copy_in(folder: &Path, error: &io::Error) -> String {
+    format!("no copy can be made in {}: {}", folder.display(), io_reason(error))
+}
+
+/// The system's number of an error, which may lie under errors that say what it was about.
+pub fn system_number(error: &io::Error) -> Option<i32> {
+    let mut under: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(error) = under {
+        let number = error.downcast_ref().and_then(io::Error::raw_os_error);
+        if number.is_some() {
+            return number;
+        }
+        // An `io::Error` gives the source of what it wraps for its own.
+        let wrapped = error.downcast_ref().and_then(io::Error::get_ref);
+        under = match wrapped {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        };
+    }
+    None
 }
 
 fn io_again(error: &io::Error) -> io::Error {

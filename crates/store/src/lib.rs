@@ -59,7 +59,7 @@ pub use checksum::{Algorithm, Checksum};
 pub use clock::{Clock, unix_s};
 pub use costs::{Costs, Opener};
 pub use entry::{Entry, Tier, Version};
-pub use error::{Cause, Error, io_reason, without_number};
+pub use error::{Cause, Error, io_reason, system_number, unwritten, without_number};
 pub use first_bytes::FirstBytes;
 pub use fnmatch::Fnmatch;
 pub use local::{
@@ -75,7 +75,7 @@ pub use pattern::Pattern;
 pub use power::Power;
 pub use pressure::{Pressure, memory_room};
 pub use program::Programs;
-pub use scratch_folder::scratch_folder;
+pub use scratch_folder::SpillFolder;
 pub use state_folder::{Readers, StateFolder};
 pub use storage_options::StorageOptions;
 pub use store::{

@@ -1,16 +1,37 @@
 //! Where files are that memory has no room for, and that nobody needs afterwards.
 
+use std::borrow::Cow;
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{Access, access, statfs};
 
 /// File systems that are kept in memory (`linux/magic.h`): tmpfs and ramfs.
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// The folder that `TMPDIR` names; without it `/tmp`, or `/var/tmp` where `/tmp` is kept in memory, as it
-/// is by default of several distributions.
-pub fn scratch_folder() -> PathBuf {
+/// The folder of what memory has no room for; clones share its path.
+///
+/// By default, and each time that it is asked for, the one that `TMPDIR` names; without it `/tmp`, or
+/// `/var/tmp` where `/tmp` is kept in memory, as it is by default of several distributions.
+#[derive(Debug, Clone, Default)]
+pub struct SpillFolder(Option<Arc<Path>>);
+
+impl SpillFolder {
+    /// Where it is.
+    pub fn path(&self) -> Cow<'_, Path> {
+        self.0.as_deref().map_or_else(|| scratch_folder().into(), Cow::Borrowed)
+    }
+}
+
+impl From<Option<PathBuf>> for SpillFolder {
+    /// The one that was told, if one was.
+    fn from(told: Option<PathBuf>) -> Self {
+        Self(told.map(Arc::from))
+    }
+}
+
+fn scratch_folder() -> PathBuf {
     let temporary = env::temp_dir();
     if env::var_os("TMPDIR").is_some() {
         return temporary;

@@ -9,7 +9,7 @@ use anyhow::bail;
 use clap::Args;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
-use nearfirst::{Kind, Local, Permissions, Setup, StorageOptions};
+use nearfirst::{Kind, Local, Permissions, Setup, SpillFolder, StorageOptions};
 use rustix::fs::{Access, access};
 
 use super::recall::RecallFlags;
@@ -167,7 +167,7 @@ impl FetchFlags {
 
     /// The folder for what is fetched and has no place in memory.
     pub(crate) fn spill_folder(&self) -> PathBuf {
-        self.spill.clone().unwrap_or_else(store::scratch_folder)
+        SpillFolder::from(self.spill.clone()).path().into_owned()
     }
 }
 

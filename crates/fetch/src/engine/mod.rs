@@ -26,7 +26,7 @@ use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 
 use sled::Device;
-use store::{Costs, Name, Stores};
+use store::{Costs, Name, SpillFolder, Stores};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::scheduler::{DeviceId, Event, Limits, MemberId, Snapshot};
@@ -53,7 +53,7 @@ pub struct EngineOptions {
     /// What it may use, and when it loses patience.
     pub limits: Limits,
     /// Where bytes go that the budget has no room for; if not said, the folder for
-    /// temporary files, or /var/tmp where that is kept in memory ([`store::scratch_folder`]).
+    /// temporary files, or /var/tmp where that is kept in memory ([`SpillFolder`]).
     pub spill_folder: Option<PathBuf>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Inner {
     open_files: Arc<AtomicUsize>,
     stores: Arc<Stores>,
     costs: Arc<Costs>,
-    spill_folder: Option<PathBuf>,
+    spill_folder: SpillFolder,
     handle: Handle,
     runtime: Mutex<Option<Runtime>>,
 }
@@ -120,7 +120,7 @@ impl Engine {
             open_files: Arc::default(),
             stores,
             costs,
-            spill_folder: options.spill_folder,
+            spill_folder: options.spill_folder.into(),
             handle: handle.clone(),
             runtime: Mutex::new(Some(runtime)),
         });
@@ -128,9 +128,9 @@ impl Engine {
         Ok(Self(inner))
     }
 
-    /// The folder that was given for bytes that have no place in memory.
-    pub fn spill_folder(&self) -> Option<&Path> {
-        self.0.spill_folder.as_deref()
+    /// Where bytes go that have no place in memory.
+    pub fn spill_folder(&self) -> &SpillFolder {
+        &self.0.spill_folder
     }
 
     /// Where objects live.
@@ -172,7 +172,7 @@ impl Engine {
         place.is_some_and(|(device, _)| devices::has_head(&device, &self.0.costs))
     }
 
-    /// Why the spill folder did not take what was to go there, if it did not, lastly.
+    /// Which spill folder did not take what was to go there, and why, if one did not, lastly.
     pub fn spill_failure(&self) -> Option<String> {
         lock(&self.0.state).spill_failure.clone()
     }
@@ -185,11 +185,6 @@ impl Engine {
 }
 
 impl Inner {
-    /// Where bytes go that have no place in memory.
-    pub(crate) fn spill_folder(&self) -> PathBuf {
-        self.spill_folder.clone().unwrap_or_else(store::scratch_folder)
-    }
-
     /// Tells the scheduler what happened, and does what it answers.
     pub(crate) fn post(self: &Arc<Self>, events: impl IntoIterator<Item = Event>) {
         self.tell(events).finish(&self.pool);

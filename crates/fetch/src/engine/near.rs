@@ -3,12 +3,12 @@
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek as _, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
-use store::{Entry, Error, FirstBytes};
+use store::{Entry, Error, FirstBytes, SpillFolder};
 
 use super::Inner;
 use super::item::{Item, Source};
@@ -39,9 +39,9 @@ impl Near {
     }
 
     /// Where a copy of it goes that has no place in memory.
-    pub fn spill_folder(&self) -> PathBuf {
+    pub fn spill_folder(&self) -> &SpillFolder {
         let (Self::File(NearFile { hold }) | Self::Bytes(BytesReader { hold, .. })) = self;
-        hold.engine.spill_folder()
+        &hold.engine.spill_folder
     }
 
     fn of(hold: Hold) -> Self {

@@ -227,10 +227,12 @@ impl Inner {
     fn spill(self: &Arc<Self>, member: MemberId, item: Arc<Item>) {
         let engine = Arc::clone(self);
         drop(self.handle.spawn_blocking(move || {
-            let event = match item.buffer.spill(&engine.spill_folder()) {
+            let folder = engine.spill_folder.path();
+            let event = match item.buffer.spill(&folder) {
                 (bytes, Ok(())) => Event::Spilled { member, bytes },
                 (bytes, Err(error)) => {
-                    lock(&engine.state).spill_failure = Some(store::without_number(error));
+                    let why = format!("{}: {}", folder.display(), store::without_number(error));
+                    lock(&engine.state).spill_failure = Some(why);
                     Event::SpillFailed { member, bytes }
                 }
             };

@@ -49,7 +49,7 @@ impl Member {
         let chunk = ready!(self.poll_chunk(context)).map_err(io::Error::from)?;
         let file = copy.as_mut().expect("made above");
         if !chunk.is_empty() {
-            file.write_all(&chunk)?;
+            file.write_all(&chunk).map_err(|error| self.unwritten(error))?;
             // However fast more comes, who waits may give up in between.
             context.waker().wake_by_ref();
             return Poll::Pending;
