@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fetch::scheduler::Limits;
-use store::{Entry, Error, Name, Stores, tried};
+use store::{Entry, Error, Name, Stores, heard_within, tried};
 use tokio::sync::Semaphore;
 
 /// Requests that are not an engine's; clones share their turns. For tasks of a runtime of Tokio's.
@@ -30,8 +30,8 @@ impl Looks {
         }
     }
 
-    /// The same, by which a store that does not answer within `limit` what is under a name is given up
-    /// and not asked again.
+    /// The same, by which a store that is asked what is under a name and not heard for `limit` is given up
+    /// and not asked again: each of the requests that it takes may take as long.
     #[must_use]
     pub fn answered_within(&self, limit: Duration) -> Self {
         Self { answer_max: Some(limit), ..self.clone() }
@@ -54,15 +54,7 @@ impl Looks {
             Error::interrupted(name.clone(), reason)
         };
         // Silence is an answer here: what a store is asked again for is an error.
-        let ask = || async {
-            tokio::select! {
-                // A store's own limit may end at the same time.
-                biased;
-                () = tokio::time::sleep(limit) => Ok(Err(silent())),
-                answer = store.stat(name) => answer.map(Ok),
-            }
-        };
-        self.patiently(ask).await?
+        self.patiently(|| heard_within(limit, store.stat(name))).await?.ok_or_else(silent)
     }
 
     /// What `ask` gives in its turn, asked again while it gives errors that pass.

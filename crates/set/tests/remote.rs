@@ -612,6 +612,22 @@ fn what_is_under_a_name_is_asked_again_while_errors_pass_and_as_often_as_allowed
 }
 
 #[test]
+fn each_request_that_an_answer_takes_is_waited_for() {
+    let server = Misbehaving::new();
+    let limit = Duration::from_secs(3);
+    let late = |answer: Answer| answer.delayed(limit * 2 / 3);
+    server.answers("/a", [late(Answer::status(405)), late(Answer::bytes(b"four"))]);
+    server.answers("/silent", [late(Answer::status(405)), Answer::bytes(b"").delayed(limit * 99)]);
+    let engine = engine(small(), &[]);
+    let looks = Looks::new(engine.stores(), &Limits::default()).answered_within(limit);
+    let look = |path| engine.handle().block_on(looks.entry(&Name::from(server.url(path))));
+    assert_eq!(look("/a").expect("it answers").size, Some(4));
+    let error = look("/silent").expect_err("it says no more").to_string();
+    assert!(error.ends_with("no answer for 3 s"), "{error}");
+    assert_eq!(server.counts("/silent").requests, 2);
+}
+
+#[test]
 fn what_cannot_be_read_says_why_and_keeps_nobody_waiting() {
     let server = Misbehaving::new();
     server.answer("/good", Answer::bytes(b"good"));

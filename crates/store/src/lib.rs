@@ -40,6 +40,7 @@ mod power;
 mod pressure;
 mod program;
 mod scratch_folder;
+mod silence;
 #[cfg(feature = "sql")]
 mod sql;
 mod state_folder;
@@ -76,6 +77,7 @@ pub use power::Power;
 pub use pressure::{Pressure, memory_room};
 pub use program::Programs;
 pub use scratch_folder::SpillFolder;
+pub use silence::heard_within;
 pub use state_folder::{Readers, StateFolder};
 pub use storage_options::StorageOptions;
 pub use store::{

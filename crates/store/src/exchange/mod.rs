@@ -27,6 +27,7 @@ use self::sent_on::naming_the_last;
 #[cfg(feature = "object")]
 pub(crate) use self::trouble::unanswered_directly;
 pub(crate) use self::trouble::{said, unanswered};
+use crate::silence::heard;
 use crate::{Clock, Error, Name};
 
 /// How long a connection may take, at most: five lost packets of its handshake.
@@ -50,6 +51,9 @@ pub(crate) async fn answered(
         let reason = format!("the server has not answered for {} s", limit.as_secs_f32());
         return Err(Error::interrupted(name.clone(), reason));
     };
+    if answer.is_ok() {
+        heard();
+    }
     answer.map_err(|error| failed(name, &error))
 }
 

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 
 use reqwest::Url;
 
+use crate::silence::heard;
+
 tokio::task_local! {
     /// The client tells nobody but its policy of redirects.
     static LAST: RefCell<Option<Url>>;
@@ -11,6 +13,7 @@ tokio::task_local! {
 
 /// Notes that the request under way is sent on; for the policies of clients.
 pub(super) fn sent_on(to: &Url) {
+    heard();
     // Of other requests nobody asks.
     let _outside = LAST.try_with(|last| last.replace(Some(to.clone())));
 }

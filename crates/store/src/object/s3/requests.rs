@@ -16,6 +16,8 @@ use super::super::wire::Wire;
 use super::keys::Keys;
 use super::process::Programs;
 use super::settings::Settings;
+use crate::silence::meanwhile;
+use crate::sync::lock;
 use crate::{Error, Name};
 
 /// All but what RFC 3986 leaves unreserved: what AWS signs by.
@@ -190,7 +192,7 @@ fn url(place: &Place, name: &Name, request: &Request<'_>) -> Result<String, Erro
 
 async fn sign(place: &Place, name: &Name, head: &mut Parts) -> Result<(), Error> {
     let Some(signer) = &place.signer else { return Ok(()) };
-    signer.sign(head, None).await.map_err(|error| unsigned(name, &error))
+    meanwhile(signer.sign(head, None)).await.map_err(|error| unsigned(name, &error))
 }
 
 fn unsigned(name: &Name, error: &reqsign_core::Error) -> Error {
