@@ -179,11 +179,7 @@ impl SetOptions {
             let message = "wait_s is for what is restored: it goes with recall_days";
             return Err(Failure::new(libc::EINVAL, message));
         }
-        Ok((self.recall_days > 0).then(|| {
-            let mut recalls = Recalls::new(engine.stores(), limits);
-            recalls.wait = wait;
-            recalls
-        }))
+        Ok((self.recall_days > 0).then(|| Recalls::new(engine.stores(), limits, wait)))
     }
 
     /// What the engine is made with.

@@ -2,10 +2,11 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use nearfirst::Clock;
+use store::lock;
 
 /// A run shorter than this says nothing.
 const QUIET: Duration = Duration::from_millis(500);
@@ -43,7 +44,7 @@ impl Line {
             // A line that is wider than the terminal ends at its edge: a second one would stay. In
             // one write, so that a run which is killed leaves the terminal as it was.
             let line = format!("\r\x1b[K\x1b[?7l{}\x1b[?7h", what());
-            let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut shown = lock(&SHOWN);
             drop(io::stderr().lock().write_all(line.as_bytes()));
             *shown = true;
             self.next = Some(now + PAUSE);
@@ -64,7 +65,7 @@ pub(crate) fn wipe() {
 
 /// Takes the line away, and lets none come until something short is written.
 pub(crate) fn without(write: impl FnOnce()) {
-    let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shown = lock(&SHOWN);
     if std::mem::take(&mut *shown) {
         drop(write!(io::stderr().lock(), "\r\x1b[K"));
     }

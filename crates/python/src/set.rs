@@ -620,11 +620,7 @@ pub(crate) fn open(
     let rank = rank.map(Callback::rank);
     let specs: Vec<_> = specs.iter().map(|spec| spec.get().0.clone()).collect();
     let engine = shared.engine()?;
-    let recalls = recall_wait.map(|wait| {
-        let mut recalls = Recalls::new(engine.stores(), &limits);
-        recalls.wait = wait;
-        recalls
-    });
+    let recalls = recall_wait.map(|wait| Recalls::new(engine.stores(), &limits, wait));
     let options = SetOptions { order, rank, duplicates, recalls, ..SetOptions::default() };
     let set = py.detach(|| nearfirst::Set::open(engine, specs, options));
     kept.extend(function.into_iter().flatten());

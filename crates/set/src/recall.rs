@@ -32,7 +32,7 @@ const LOOK_LAST_MAX: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Recalls {
     /// How long each is waited for, at most; meanwhile the others come, as far as the order allows.
-    /// Zero, as by default: not at all, and it is an [`Error::Recalling`].
+    /// Zero: not at all, and it is an [`Error::Recalling`].
     pub wait: Duration,
     /// Told of each member that is waited for, by the error that it would be otherwise.
     pub told: Option<Told>,
@@ -60,11 +60,11 @@ enum State {
 pub(crate) type Tagged<T, E = Entry> = BoxStream<'static, (T, Result<E, Error>)>;
 
 impl Recalls {
-    /// By stores, with no more attempts and requests at a time than `limits` allow.
-    pub fn new(stores: &Arc<Stores>, limits: &Limits) -> Self {
+    /// By stores, with no more attempts and requests at a time than `limits` allow, each waited for so long.
+    pub fn new(stores: &Arc<Stores>, limits: &Limits, wait: Duration) -> Self {
         let window_max = limits.window_max.min(ASKED_AT_ONCE);
         let looks = Looks::new(stores, &Limits { window_max, ..*limits });
-        Self { wait: Duration::ZERO, told: None, looks }
+        Self { wait, told: None, looks }
     }
 
     /// The same objects; cold ones only once they can be read.

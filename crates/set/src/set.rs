@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Context, Poll, Waker, ready};
 
 use fetch::engine::{self, Arrival, Engine, Feed};
@@ -20,6 +20,7 @@ use crate::source::{Anew, Source};
 use crate::taken::Taken;
 use crate::wait::wait;
 use crate::{Cursor, Spec, algebra, order};
+use store::lock;
 
 /// An open dynamic set (Steere, SOSP '97, section 3): unordered, immutable,
 /// without duplicates; it lives as long as this value.
@@ -210,7 +211,7 @@ impl Set {
     }
 
     fn comparison(&self) -> MutexGuard<'_, Comparison> {
-        self.comparison.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.comparison)
     }
 
     /// What is in either set: a new set, of names that become known in both.
@@ -385,7 +386,7 @@ impl Set {
     /// The name delivered at this place, from 0 on, if so many were.
     pub fn taken(&self, index: usize) -> Option<Name> {
         let known = self.listing.known();
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = lock(&self.taken);
         taken.get(index).map(|&index| Name::new(known.name(index as usize)))
     }
 
@@ -396,7 +397,7 @@ impl Set {
 
     /// As [`Set::order_taken`], to be told when somebody asks for it, if the set is gone by then, too.
     pub fn taken_so_far(&self) -> Taken {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = lock(&self.taken);
         Taken::new(self.listing.roster(), taken.clone())
     }
 
@@ -448,7 +449,7 @@ impl Set {
 
     /// A member that is handed out.
     fn given(&self, tag: u64, member: Member) -> Member {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = lock(&self.taken);
         taken.push(u32::try_from(tag).expect("a set has fewer than 2^32 names"));
         member
     }

@@ -1,10 +1,11 @@
 //! The order that a set's members were delivered in, beyond the life of the set.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use store::Name;
 
 use crate::roster::Roster;
+use store::lock;
 
 /// Which members a set delivered, in the order it did. It keeps what the set knew of names, and neither
 /// what lists them nor what is under way; of each member it takes four bytes beside that.
@@ -21,7 +22,7 @@ impl Taken {
 
     /// Their names: what [`crate::Order::Replay`] takes.
     pub fn names(&self) -> Vec<Name> {
-        let known = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.roster);
         self.indices.iter().map(|&index| Name::new(known.name(index as usize))).collect()
     }
 }

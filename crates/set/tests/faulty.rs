@@ -85,7 +85,7 @@ impl Ground {
     fn named(&self) -> Set {
         let other = self.dir.join(OTHER).into_os_string().into_encoded_bytes();
         let far = (0..FILES).map(|number| Spec::glob(self.url(&number.to_string())));
-        let recalls = Some(Recalls::new(self.engine.stores(), &limits()));
+        let recalls = Some(Recalls::new(self.engine.stores(), &limits(), Duration::ZERO));
         let options = SetOptions { recalls, ..SetOptions::default() };
         Set::open(&self.engine, far.chain([Spec::glob(other)]), options)
     }

@@ -104,7 +104,7 @@ fn members_on_cold_tiers_are_restored_if_that_is_wished() {
     assert_eq!(read, ["warm text"]);
     assert!(matches!(&failed[..], [error] if matches!(**error, Error::Cold { .. })), "{failed:?}");
 
-    let mut recalls = Recalls::new(engine.stores(), &Limits::default());
+    let mut recalls = Recalls::new(engine.stores(), &Limits::default(), Duration::ZERO);
     let (read, failed) = members(Some(recalls.clone()));
     assert_eq!((read.len(), failed.len()), (1, 1), "{failed:?}");
     let Error::Recalling { name, class, within, waited } = &*failed[0] else {
@@ -137,8 +137,8 @@ fn what_is_told_of_or_left_out_is_not_restored_and_an_order_by_name_begins() {
     let restores = || proxy.requests().iter().filter(|request| request.method == "POST").count();
     let engine = of_s3_at(Limits::default(), proxy.endpoint());
     let open = |order, wait| {
-        let mut recalls = Recalls::new(engine.stores(), &Limits { window_max: 0, ..small() });
-        recalls.wait = wait;
+        let limits = Limits { window_max: 0, ..small() };
+        let recalls = Recalls::new(engine.stores(), &limits, wait);
         let options = SetOptions { order, recalls: Some(recalls), ..SetOptions::default() };
         Set::open(&engine, [Spec::glob("s3://bucket/*")], options)
     };

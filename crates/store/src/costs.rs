@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use sled::{Device, DeviceTable, Observation, Sled};
 
 use crate::local::{self, Handle, Leases, has_stubs, is_stub, nfs, seems_offline};
+use crate::sync::lock;
 use crate::{
     Backing, Clock, Entry, Error, Kind, Local, Located, Name, Probe, Status, TableFiles, Tier,
     Warning,
@@ -101,7 +102,7 @@ impl Costs {
 
     /// The device table as it is now; held, it keeps others waiting.
     pub fn table(&self) -> MutexGuard<'_, DeviceTable> {
-        self.loaded().table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.loaded().table)
     }
 
     /// An entry with what the system knows of a file that was only named: its size, its time, and whether
@@ -345,7 +346,7 @@ impl Costs {
 
     /// Has [`Costs::save`] write down what is known of `device`.
     pub fn note_learned(&self, device: &Device) {
-        self.learned.lock().unwrap_or_else(PoisonError::into_inner).insert(device.clone());
+        lock(&self.learned).insert(device.clone());
     }
 
     /// Puts what measuring a device found in the place of what was known of it, or beside that where
@@ -374,8 +375,7 @@ impl Costs {
     /// # Errors
     /// The system's, on a read-only or full disk: then the next run learns it again.
     pub fn save(&self) -> io::Result<()> {
-        let learned =
-            std::mem::take(&mut *self.learned.lock().unwrap_or_else(PoisonError::into_inner));
+        let learned = std::mem::take(&mut *lock(&self.learned));
         if learned.is_empty() {
             return Ok(());
         }

@@ -185,16 +185,20 @@ fn read(folder: &StateFolder, path: &Path) -> Result<DeviceTable, Warning> {
 
 /// Gives a broken table another name, which is returned.
 fn set_aside(folder: &StateFolder, path: &Path) -> io::Result<PathBuf> {
-    let aside = free_name(path);
-    folder.rename(parts(path).1, aside.file_name().unwrap_or_default())?;
-    Ok(aside)
+    let name = parts(path).1;
+    let aside = free_name(folder, Path::new(name));
+    folder.rename(name, &aside)?;
+    Ok(path.with_file_name(aside))
 }
 
 /// Where a broken table is kept: what was set aside before is not lost, if it was not often.
-fn free_name(path: &Path) -> PathBuf {
-    let later = (2..=ASIDE_MAX).map(|number| path.with_extension(format!("toml.broken-{number}")));
-    let mut names = std::iter::once(path.with_extension("toml.broken")).chain(later);
-    names.find(|name| !name.exists()).unwrap_or_else(|| path.with_extension("toml.broken"))
+fn free_name(folder: &StateFolder, name: &Path) -> PathBuf {
+    let first = || name.with_extension("toml.broken");
+    let later = (2..=ASIDE_MAX).map(|number| name.with_extension(format!("toml.broken-{number}")));
+    let is_free = |name: &PathBuf| {
+        folder.metadata(name).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    std::iter::once(first()).chain(later).find(is_free).unwrap_or_else(first)
 }
 
 /// Without devices whose names hold a password, as those of some servers once did.

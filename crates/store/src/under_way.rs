@@ -1,10 +1,11 @@
 //! Which listings are under way, so that who waits for names can say from where.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures::{StreamExt as _, stream};
 
+use crate::sync::lock;
 use crate::{Entries, Name, Query, program};
 
 /// The listings under way, by when they were begun.
@@ -38,7 +39,7 @@ impl UnderWay {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Name>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

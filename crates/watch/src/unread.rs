@@ -2,9 +2,10 @@
 //! of memory is not fetched.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use store::lock;
 use tokio::sync::Notify;
 
 /// After so long without a reader what was fetched is like all else in memory: the kernel takes it
@@ -84,7 +85,7 @@ impl Unread {
     }
 
     fn files(&self) -> MutexGuard<'_, Files> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.files)
     }
 }
 

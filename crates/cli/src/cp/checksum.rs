@@ -2,11 +2,12 @@
 //! S3's is of objects that were put in one piece.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use nearfirst::{Checksum, Entry};
 
 use super::digest::Digest;
+use store::lock;
 
 /// What is known of the sums of a run.
 #[derive(Debug, Default)]
@@ -42,7 +43,7 @@ impl Sums {
     }
 
     fn opaque(&self) -> MutexGuard<'_, HashMap<Vec<u8>, bool>> {
-        self.opaque.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.opaque)
     }
 }
 

@@ -26,6 +26,7 @@ use super::plan::{Plan, Task};
 use crate::sets::{self, Tally, interrupt};
 use crate::wary::Wary;
 use crate::{human, messages, progress};
+use store::lock;
 
 /// Smaller objects are begun anew after a break: to note of each what would let it go on takes longer.
 const RESUMED_BYTES_MIN: u64 = 256 << 10;
@@ -361,7 +362,7 @@ impl<'a> Copier<'a> {
 
     /// A folder is synced once for many files: that takes as long as to sync a file.
     fn has_new_name(&self, folder: &Path) {
-        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut folders = lock(&self.folders);
         if !folders.contains(folder) {
             folders.insert(folder.to_owned());
         }
@@ -474,7 +475,7 @@ impl<'a> Copier<'a> {
         let line = format!("{name} -> {}\n", shown(dest));
         let said = io::stdout().lock().write_all(line.as_bytes());
         if said.is_err() {
-            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut written = lock(&self.written);
             *written = said;
         }
     }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::{StreamExt as _, stream};
@@ -15,6 +15,7 @@ use nearfirst::{Cursor, Entries, Entry, Error, Looks, Name, Spec};
 use super::copy::shown;
 use super::part;
 use super::place::{self, Base, Target};
+use store::lock;
 
 /// Names that are decided on at a time: some must be asked about.
 const DECIDED_AT_ONCE: usize = 16;
@@ -147,7 +148,7 @@ impl Plan {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Whether a name that was met below `folder` lies in the folder that is copied to, as the copies

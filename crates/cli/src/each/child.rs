@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 
 use crate::sets::interrupt::{self, Prepared};
 use crate::{human, messages, program};
+use store::lock;
 
 /// How long a command may take to end when it is asked to.
 const ENDS_WITHIN: Duration = Duration::from_secs(3);
@@ -172,7 +173,7 @@ fn ended(leader: Pid) -> io::Result<Ended> {
 
 impl Running {
     fn groups(&self) -> MutexGuard<'_, Groups> {
-        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.groups)
     }
 
     /// Asks all to end, and then makes them.

@@ -12,7 +12,7 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, Scope};
 
 use clap::ValueHint;
@@ -28,6 +28,7 @@ use crate::{human, messages, outcome};
 
 use child::{Children, Ended, Streams};
 use print::Printer;
+use store::lock;
 use words::Words;
 
 const LONG_ABOUT: &str = "\
@@ -179,7 +180,7 @@ impl Each<'_> {
     }
 
     fn take(&self, set: &Set) -> Option<(usize, Result<Member, MemberError>)> {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = lock(&self.next);
         let member = self.course.next(set)?;
         let (number, record) = &mut *next;
         if let Ok(member) = &member

@@ -18,6 +18,7 @@ use super::listing::{Item, LISTING_BYTES, Listing, open};
 use super::parse::{Follow, Parsed, STDERR};
 use super::printf::Piece;
 use crate::flags::processors;
+use store::lock;
 
 /// Directories known of each that the walk is in: enough that no thread waits for the walk.
 const KNOWN_MAX: usize = 32;
@@ -188,7 +189,7 @@ struct Shared {
 
 impl Shared {
     fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.jobs)
     }
 
     /// What a thread does until the walk is over.

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::output::{FileOutput, Output};
 use super::trouble::elsewhere;
+use store::lock;
 
 /// Bytes that come back from a file at a time.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -145,7 +146,7 @@ impl<'a> Held<'a> {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 
     /// An error of the file, named by its folder: it has no name of its own.

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use nearfirst::{Member, MemberError, Name, Order, Set, SetOptions, Spec};
 
@@ -25,6 +25,7 @@ use crate::sets::course::Course;
 use crate::sets::decompress::Decompressor;
 use crate::sets::local::Folder;
 use crate::sets::{self, Sets, Tallied, Tally, progress};
+use store::lock;
 
 /// Objects whose results wait for their turn, at most.
 const AHEAD_MAX: usize = 256;
@@ -194,7 +195,7 @@ impl<'a> Search<'a> {
     }
 
     fn take(&self) -> Option<(usize, Result<Member, MemberError>)> {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = lock(&self.next);
         let member = self.course.next(self.set)?;
         *next += 1;
         Some((*next - 1, member))

@@ -1,11 +1,12 @@
 //! Standard output, shared by the threads of a run.
 
 use std::io::{self, IsTerminal as _};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use super::held::{Held, Turn};
 use super::trouble::elsewhere;
+use store::lock;
 
 /// How much output of a file gathers before it leaves.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -37,7 +38,7 @@ impl Output {
         if bytes.is_empty() {
             return Ok(());
         }
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = lock(&self.written);
         if std::mem::replace(&mut *written, true)
             && let Some(separator) = &self.separator
         {
@@ -48,7 +49,7 @@ impl Output {
 
     /// Waits until what is being written is written.
     pub(super) fn wait(&self) {
-        drop(self.written.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(lock(&self.written));
     }
 
     /// Writes on, without a separator.
@@ -56,7 +57,7 @@ impl Output {
     /// # Errors
     /// Those of standard output; a closed pipe among them.
     pub(super) fn write_more(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = lock(&self.written);
         *written |= !bytes.is_empty();
         write_all(bytes)
     }

@@ -6,6 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::held::{Held, Room, Turn};
 use super::output::Output;
+use store::lock;
 
 /// Files that were searched to their end, and whose output waits for one that was not.
 const DONE_MAX: usize = 1 << 16;
@@ -85,7 +86,7 @@ impl<'a> Turns<'a> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<'a>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once};
 
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{front, progress};
+use store::lock;
 
 /// What is undone when the run is broken off, the last made first.
 static UNDONE: Mutex<Vec<(u64, Undo)>> = Mutex::new(Vec::new());
@@ -22,7 +23,7 @@ static BROKEN_OFF_BY: AtomicI32 = AtomicI32::new(0);
 type Undo = Box<dyn FnOnce() + Send>;
 
 fn undone() -> MutexGuard<'static, Vec<(u64, Undo)>> {
-    UNDONE.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&UNDONE)
 }
 
 /// Keeps an undoing ready for as long as it lives.
@@ -132,7 +133,7 @@ pub(crate) fn settled(exit: ExitCode) -> ExitCode {
 }
 
 fn undo_all() {
-    let _undoing = UNDOING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _undoing = lock(&UNDOING);
     let mut undone = undone();
     IS_UNDONE.store(true, Ordering::Relaxed);
     let all = std::mem::take(&mut *undone);

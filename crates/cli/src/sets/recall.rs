@@ -72,8 +72,7 @@ impl RecallFlags {
     pub(super) fn recalls(&self, stores: &Arc<Stores>, limits: &Limits) -> Option<Recalls> {
         self.recall?;
         let wait = self.wait.map_or(Duration::ZERO, |limit| limit.0.unwrap_or(Duration::MAX));
-        let mut recalls = Recalls::new(stores, limits);
-        recalls.wait = wait;
+        let mut recalls = Recalls::new(stores, limits, wait);
         recalls.told = Some(Arc::new(move |error| say(error, wait)));
         Some(recalls)
     }

@@ -16,6 +16,7 @@ use store::Folder;
 use crate::divide::divided;
 use crate::shares::Shares;
 use crate::{human, messages, progress};
+use store::lock;
 
 /// Names of one folder in memory at once, and files asked about together.
 const BATCH: usize = 4096;
@@ -267,7 +268,7 @@ impl Asking<'_> {
     }
 
     fn dead(&self) -> MutexGuard<'_, BTreeMap<PathBuf, (PathBuf, Error)>> {
-        self.dead.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.dead)
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::count::{Encoding, Summary};
+use store::lock;
 
 /// Joins parts as soon as they are neighbours, so that few are held.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ impl Pieces {
 
     /// Adds a part that does not overlap the others.
     pub(super) fn add(&self, range: Range<u64>, summary: Summary) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = lock(&self.held);
         let (mut start, mut end, mut summary) = (range.start, range.end, summary);
         if let Some((&before, &(border, left))) = held.range(..start).next_back()
             && border == start

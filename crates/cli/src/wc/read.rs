@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::Path;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use nearfirst::fetch::{self, ScanOptions, Source};
 use nearfirst::{Costs, Member, MemberError, Status};
@@ -14,6 +14,7 @@ use super::pieces::Pieces;
 use crate::messages;
 use crate::reading::Reading;
 use crate::sets::{Tallied, Tally};
+use store::lock;
 
 /// Bytes read at a time: fits the second-level cache, where the counting finds them again.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -57,7 +58,7 @@ impl<'a> Reader<'a> {
 
     /// How the bytes of all files came.
     pub(super) fn reading(&self) -> Reading {
-        *self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.reading)
     }
 
     /// Counts what an open file holds from its current position to its end; `regular` is what a regular
@@ -90,7 +91,7 @@ impl<'a> Reader<'a> {
         let mut summary = Summary::empty(self.task.encoding);
         let error = self.read_through(file, &mut summary, buffer).err();
         let mut counts = summary.counts();
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner).read_through += counts.bytes;
+        lock(&self.reading).read_through += counts.bytes;
         counts.bytes += known;
         counts.characters += known;
         Counted { counts, error: error.as_ref().map(messages::reason) }
@@ -126,7 +127,7 @@ impl<'a> Reader<'a> {
         let pieces = Pieces::new(encoding);
         // A hole may have millions of chunks, all alike.
         let zeros = LazyLock::new(|| Summary::of(&vec![0; options.chunk_bytes], wanted, encoding));
-        let alone = self.scanning.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = lock(&self.scanning);
         let scanned = fetch::scan(
             &Source { file, path, costs },
             &options,
@@ -141,7 +142,7 @@ impl<'a> Reader<'a> {
         drop(alone);
         let error = match scanned {
             Ok(report) => {
-                self.reading.lock().unwrap_or_else(PoisonError::into_inner).add_scan(&report);
+                lock(&self.reading).add_scan(&report);
                 // Who shares this position finds it where reading would have left it.
                 file.seek(SeekFrom::Start(report.size)).err().as_ref().map(messages::reason)
             }

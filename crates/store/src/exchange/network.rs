@@ -8,11 +8,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use reqwest::dns::{Addrs, Resolve, Resolving};
 use url::{Host, Url};
 
+use crate::sync::lock;
 use crate::{Error, Name};
 
 /// Hosts that are remembered. A page that never ends could name more, which
@@ -125,7 +126,7 @@ impl Hosts {
     }
 
     fn change(&self, name: &str, change: impl FnOnce(&mut Known)) -> bool {
-        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.known);
         if let Some(known) = all.get_mut(name) {
             change(known);
             return true;
@@ -138,7 +139,7 @@ impl Hosts {
     }
 
     fn known(&self, name: &str) -> Known {
-        let all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = lock(&self.known);
         all.get(name).copied().unwrap_or_default()
     }
 

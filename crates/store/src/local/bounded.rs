@@ -3,11 +3,12 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError, Sender};
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::sync::{Mutex, TryLockError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use super::sys::leave_signals_to_others;
+use crate::sync::lock;
 
 /// How long a thread whose call has returned waits for another: of many files on one mount each is
 /// asked for by a call, and to begin a thread takes longer than most calls.
@@ -104,7 +105,7 @@ fn work(mut call: Call) {
 
 /// Takes a thread out of the list; whether it was there.
 fn has_left(own: ThreadId) -> bool {
-    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut idle = lock(&IDLE);
     let at = idle.1.iter().position(|(thread, _)| *thread == own);
     at.map(|at| idle.1.swap_remove(at)).is_some()
 }

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::{bounded, sys};
 use crate::Clock;
+use crate::sync::lock;
 
 /// How long an answer holds: asking takes about a tenth of a millisecond, once in this
 /// time while nothing else is asked of the mount.
@@ -114,7 +115,7 @@ impl Canaries {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
-        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.mounts)
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::collections::HashSet;
 use std::sync::mpsc::Receiver;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::bounded;
+use crate::sync::lock;
 
 /// How old what is known may be before it is asked for again, by another thread.
 const FRESH: Duration = Duration::from_secs(1);
@@ -38,7 +39,7 @@ impl Leases {
 
     /// Has it be found out, unless it is known.
     pub(crate) fn ask(&self, now: Duration) -> MutexGuard<'_, Told> {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock(&self.0);
         told.hear(|answers| answers.try_recv().ok());
         if told.is_older(FRESH, now) && told.asked.is_none() {
             told.asked = bounded::begun(leased).ok().map(|answers| (answers, now));

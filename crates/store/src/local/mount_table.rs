@@ -5,13 +5,14 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{self as sysfs, AtFlags, StatxFlags};
 use sled::Device;
 
 use super::{Backing, Mount, Mounts, block};
+use crate::sync::lock;
 
 /// What is known of a file system, found once.
 #[derive(Debug)]
@@ -55,18 +56,18 @@ impl MountTable {
     /// The device of one of these mounts: asking the system for it takes as
     /// long as opening a file, so it is asked once.
     pub(super) fn device_of(&self, mount: &Mount) -> Device {
-        let mut known = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.devices);
         known.entry(mount.id).or_insert_with(|| block::device_of(mount, &self.mounts)).clone()
     }
 
     /// What is known already of the file system whose device has the number `st_dev`.
     pub(super) fn known_ground(&self, st_dev: u64) -> Option<Arc<Ground>> {
-        self.grounds.lock().unwrap_or_else(PoisonError::into_inner).get(&st_dev).cloned()
+        lock(&self.grounds).get(&st_dev).cloned()
     }
 
     /// What is known of the file system of an open file, whose device has the number `st_dev`.
     pub(super) fn ground(&self, file: BorrowedFd<'_>, st_dev: u64) -> io::Result<Arc<Ground>> {
-        let mut grounds = self.grounds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut grounds = lock(&self.grounds);
         if let Some(ground) = grounds.get(&st_dev) {
             return Ok(Arc::clone(ground));
         }

@@ -28,10 +28,11 @@ mod transport;
 mod wire;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use self::place::Root;
 use crate::exchange::Hosts;
+use crate::sync::lock;
 use crate::{Error, Name, Store, StoresOptions};
 
 /// The buckets and hosts of a process, each opened once.
@@ -58,7 +59,7 @@ impl Objects {
             return Err(Error::refused(name.clone(), reason));
         }
         let (root, _) = Root::split(name)?;
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.open);
         if let Some(store) = open.get(&root.text) {
             return Ok(Some(Arc::clone(store)));
         }

@@ -1,7 +1,7 @@
 //! The HTTP of one operation of `OpenDAL`: over our own wire, and remembering what the server said.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::TryStreamExt as _;
 use opendal::{Buffer, ErrorKind, HttpBody, HttpTransport};
@@ -11,6 +11,7 @@ use super::error::Refusal;
 use super::wire::{Wire, passes};
 use crate::exchange::{content_range, fields, unanswered};
 use crate::patience::{ATTEMPTS, pause, waits};
+use crate::sync::lock;
 use crate::{Error, Name};
 
 /// Sends the requests of one operation about one object.
@@ -54,12 +55,12 @@ impl Transport {
 
     /// What stood in the way of the last request to the server, if anything did, or of its keys for now.
     pub(super) fn said(&self) -> Option<Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.said).take()
     }
 
     /// The head of the last answer that was good.
     pub(super) fn headers(&self) -> Vec<(String, String)> {
-        fields(&self.headers.lock().unwrap_or_else(PoisonError::into_inner))
+        fields(&lock(&self.headers))
     }
 
     /// Bytes of the last good answer before `start`, from where on the object was asked for: all of them,
@@ -68,7 +69,7 @@ impl Transport {
     /// # Errors
     /// [`Error::Refused`] if it is of another part.
     pub(super) fn bytes_before(&self, start: u64) -> Result<u64, Error> {
-        match content_range(&self.headers.lock().unwrap_or_else(PoisonError::into_inner)) {
+        match content_range(&lock(&self.headers)) {
             Some((Some(sent), _)) if sent.start == start => Ok(0),
             Some((Some(_), _)) => {
                 let reason = "the server sent another part of it than it was asked for";
@@ -94,7 +95,7 @@ impl Transport {
     }
 
     fn remember(&self, said: Said) {
-        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
+        *lock(&self.said) = Some(said);
     }
 
     async fn answer(
@@ -143,7 +144,7 @@ impl Transport {
             if is_ours {
                 drop(self.said());
             }
-            *self.headers.lock().unwrap_or_else(PoisonError::into_inner) = answer.headers().clone();
+            *lock(&self.headers) = answer.headers().clone();
             let length = answer.headers().get(CONTENT_LENGTH).filter(|_| !is_head);
             let length = length.and_then(|text| text.to_str().ok()?.parse().ok());
             let name = self.name.clone();

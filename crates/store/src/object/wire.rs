@@ -1,6 +1,6 @@
 //! HTTP as the object stores use it: one request at a time, limits on connecting and on the first byte, none on the rest.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -15,6 +15,7 @@ use crate::exchange::{
     CONNECT_MAX, Hosts, IDLE_MAX, Resolver, answered, anywhere, following, retry_after, text,
     unanswered, unanswered_directly, understood,
 };
+use crate::sync::lock;
 use crate::{Clock, Error, Name};
 
 /// The most of an error's text that is read.
@@ -72,7 +73,7 @@ impl Wire {
             understood(request.url()).map_err(|reason| Error::refused(name.clone(), reason))?;
             return answered(name, self.answer_max, self.client.execute(request), unanswered).await;
         }
-        let known = || self.cloud.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = || lock(&self.cloud);
         let none = || Error::refused(name.clone(), "this machine is in no cloud");
         let limit = known().limit(self.clock.now(), self.answer_max).ok_or_else(none)?;
         // A proxy is elsewhere, and answers that it has not reached it. It is asked too rarely for its

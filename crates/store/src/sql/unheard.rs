@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _, raw_sql};
 
 use crate::leave_signals_to_others;
+use crate::sync::lock;
 
 /// What is ended may take so long of the time of who ends with it.
 const WAIT_MAX: Duration = Duration::from_millis(500);
@@ -68,7 +69,7 @@ struct State {
 
 impl Queries {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Ends all, and waits a moment for that.

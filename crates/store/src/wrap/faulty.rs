@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::{FutureExt as _, StreamExt as _, future, stream};
 use sled::{Device, Extent};
 
 use super::Call;
+use crate::sync::lock;
 use crate::{
     Answer, ByteStream, Checksum, Entries, Entry, Error, Name, PartLengths, Query, Reading, Recall,
     Store, Version,
@@ -82,7 +83,7 @@ impl Faulty {
     }
 
     fn script<T>(&self, work: impl FnOnce(&mut Script) -> T) -> T {
-        work(&mut self.0.script.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut lock(&self.0.script))
     }
 
     /// The answer of `call`, if this call is not to have one of the store's.

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::{FutureExt as _, StreamExt as _};
 use sled::{Device, Extent};
 
 use super::Call;
+use crate::sync::lock;
 use crate::{Answer, Checksum, Entries, Entry, Name, PartLengths, Query, Reading, Recall, Store};
 
 /// Reads that are remembered one by one; more are counted only.
@@ -62,7 +63,7 @@ impl Recording {
 }
 
 fn change<T>(recorded: &Mutex<Recorded>, work: impl FnOnce(&mut Recorded) -> T) -> T {
-    work(&mut recorded.lock().unwrap_or_else(PoisonError::into_inner))
+    work(&mut lock(&recorded))
 }
 
 /// A read that is under way until this is dropped.

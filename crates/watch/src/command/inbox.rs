@@ -3,13 +3,14 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Wake;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::aside::Aside;
+use store::lock;
 
 /// Memory for calls that are kept for an observer that does not come. Beyond it they are lost.
 const CALLS_BYTES_MAX: usize = 32 << 20;
@@ -111,7 +112,7 @@ impl Inbox {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Nobody will take anything any more.

@@ -2,13 +2,14 @@
 
 use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::sys::{self, Became, Sent};
 use super::waiter::STOPS;
+use store::lock;
 
 /// A line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,7 +154,7 @@ impl Reporter {
 
     /// As [`Reporter::tell`], of the command, if that runs.
     fn tell_of(&self, line: &Line, command: Option<Pid>) {
-        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stream = lock(&self.stream);
         // Who is stopped reads nothing: what it is told may take all the room, and with it what has it go on.
         if !has_room(&stream) {
             Sent::by_observers(libc::SIGCONT).send(self.waiter);
@@ -178,7 +179,7 @@ impl Reporter {
 
     /// Another end of the same stream.
     pub(super) fn stream(&self) -> io::Result<UnixStream> {
-        self.stream.lock().unwrap_or_else(PoisonError::into_inner).try_clone()
+        lock(&self.stream).try_clone()
     }
 
     /// All that is worth waiting for has been said and written down.

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use store::Clock;
 use tree::User;
 
 use crate::service::rights::groups_of;
+use store::lock;
 
 /// Users whose groups are kept: who has many numbers must not fill memory.
 const USERS_MAX: usize = 1024;
@@ -136,10 +137,6 @@ impl Known {
             self.regrouped.insert(user);
         }
     }
-}
-
-fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
-    known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn answer(asked: &Receiver<User>, known: &Mutex<Known>) {

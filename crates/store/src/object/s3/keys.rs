@@ -1,6 +1,6 @@
 //! Keys that servers hand out: whether there are none, or only none for now.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -9,6 +9,7 @@ use reqsign_core::{Context, Error, HttpSend, ProvideCredential, ProvideCredentia
 
 use super::super::wire::{Wire, passes};
 use crate::Name;
+use crate::sync::lock;
 
 /// Why a server gave none that may give some if it is asked again.
 type Trouble = Arc<Mutex<Option<String>>>;
@@ -28,7 +29,7 @@ impl Keys {
     }
 
     fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.trouble).take()
     }
 }
 
@@ -57,7 +58,7 @@ pub(super) struct KeyServers {
 
 impl KeyServers {
     fn note(&self, why: String) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+        *lock(&self.trouble) = Some(why);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Requests to S3, signed as AWS wants them.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::Method;
@@ -105,7 +105,7 @@ impl Requests {
         name: &Name,
         request: Request<'_>,
     ) -> Result<reqwest::Response, Error> {
-        let place = Arc::clone(&self.place.lock().unwrap_or_else(PoisonError::into_inner));
+        let place = Arc::clone(&lock(&self.place));
         let answer = self.ask_at(&place, name, &request).await?;
         let (answer, region) = self.region_told(answer).await;
         match region.and_then(|region| self.moved(&place, &region)) {
@@ -167,7 +167,7 @@ impl Requests {
         if region == asked.region || region.is_empty() || !region.bytes().all(is_name) {
             return None;
         }
-        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = lock(&self.place);
         if place.region != region {
             *place = Arc::new(Place::new(region, &self.wire, &self.settings));
         }
