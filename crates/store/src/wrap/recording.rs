@@ -63,7 +63,7 @@ impl Recording {
 }
 
 fn change<T>(recorded: &Mutex<Recorded>, work: impl FnOnce(&mut Recorded) -> T) -> T {
-    work(&mut lock(&recorded))
+    work(&mut lock(recorded))
 }
 
 /// A read that is under way until this is dropped.
