@@ -182,17 +182,18 @@ fn work_off(
     for job in jobs.by_ref() {
         let was_done = carry_out(engine, &mut opens, job, events);
         let now = clock.now();
-        let is_slow = now.saturating_sub(since) > SLOW || now.saturating_sub(begin) > LINGER;
-        pace = pace.and(is_slow, was_done);
-        if opening.is_some() && pace == Pace::Slow {
+        pace = pace.and(now.saturating_sub(since) > SLOW, was_done);
+        // Many quick opens take long, too, and say nothing of their device.
+        let is_cut = pace == Pace::Slow || now.saturating_sub(begin) > LINGER;
+        if opening.is_some() && is_cut {
             break;
         }
         since = now;
     }
     drop(opens);
     let rest: Vec<Job> = jobs.collect();
-    if let Some(opening) = opening.take_if(|_| pace == Pace::Slow) {
-        // Others may have the rest: what is opened here waits for the device.
+    if let Some(opening) = opening.take_if(|_| pace == Pace::Slow || !rest.is_empty()) {
+        // Others may have the rest: what is opened here waits for the device, or is to be told of.
         let mut waiting = lock(&pool.queue.waiting);
         waiting.ended(opening, pace);
         waiting.add(rest);
