@@ -463,7 +463,7 @@ impl<'s> Worker<'s> {
         // With every line shown, -m only says which are shown as matches: that is for one reader.
         let limited_view = asked.context == Context::All && asked.max_count.is_some();
         self.settings.plain_encoding
-            && !self.settings.records_cohere
+            && !self.settings.begins_text
             && !asked.multiline
             && !asked.stop_on_nonmatch
             && !limited_view

@@ -67,8 +67,8 @@ pub(super) struct Settings {
     pub(super) map_found: bool,
     /// Files are searched as bytes, unless they begin with a byte-order mark.
     pub(super) plain_encoding: bool,
-    /// What is before a record that ends in NUL may decide how a match in it is shown, as by ripgrep.
-    pub(super) records_cohere: bool,
+    /// A pattern may ask for the beginning of the text, which ripgrep takes for where its last match ends, too.
+    pub(super) begins_text: bool,
     pub(super) sniff: bool,
     pub(super) preprocessor_globs: Override,
     pub(super) filters: Filters,
@@ -203,7 +203,7 @@ impl Settings {
         };
         let possible =
             search && (asked.invert_match || !patterns.is_empty()) && asked.max_count != Some(0);
-        let records_cohere = asked.null_data && patterns.iter().any(|pattern| begins_text(pattern));
+        let begins_text = patterns.iter().any(|pattern| begins_text(pattern));
         let pattern =
             possible.then(|| pattern::compile(&asked, &patterns, nul_is_text)).transpose()?;
         let says_reading = search && stats;
@@ -236,7 +236,7 @@ impl Settings {
             map_named: asked.map_files.unwrap_or(named_files),
             map_found: asked.map_files.unwrap_or(named_files),
             plain_encoding: !matches!(asked.encoding, EncodingChoice::Known(_)),
-            records_cohere,
+            begins_text,
             sniff: matches!(asked.encoding, EncodingChoice::Auto),
             preprocessor_globs,
             filters,
@@ -378,9 +378,14 @@ pub(super) fn overrides(
     Ok(builder.build()?)
 }
 
-/// Whether a pattern may ask for the beginning of a text or of a line.
+/// Whether a pattern may ask for the beginning of a text, and not of a line: by `\A`, or by `^` without
+/// the flag `m`.
 fn begins_text(pattern: &str) -> bool {
-    pattern.contains('^') || pattern.contains("\\A")
+    let mut flags = pattern.split("(?").skip(1).map(|rest| rest.split([')', ':']).next());
+    pattern.contains("\\A")
+        || flags.any(|flags| {
+            flags.and_then(|flags| flags.split_once('-')).is_some_and(|(_, off)| off.contains('m'))
+        })
 }
 
 fn terminator(asked: &Asked) -> LineTerminator {

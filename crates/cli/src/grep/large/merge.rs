@@ -242,21 +242,33 @@ impl<'a, M: Matcher> Merge<'a, M> {
     /// In a binary file no line is printed: the first that would be ends the
     /// search, and only a match counts.
     fn merge_hidden(&mut self, start: u64, end: u64, part: &Part) -> io::Result<()> {
-        let searcher = &self.bench.searcher;
-        let begins_with_match = start == 0 && part.before_first == Some(0);
-        let context_comes_first =
-            (searcher.passthru() || searcher.before_context() > 0) && !begins_with_match;
-        let is_match = part.tally.events > 0;
-        let counts = is_match && !context_comes_first;
-        self.done = is_match || part.last || searcher.passthru();
-        self.tally.events += u64::from(counts);
-        self.tally.bytes_searched += part.tally.bytes_searched;
-        if counts && self.method.format.stats {
-            let first = self.again(start, end, Want::AtMost(1))?.tally;
-            self.tally.matches += first.matches;
-            self.tally.matched_lines += first.matched_lines;
+        let (source, bench) = (self.source, &mut self.bench);
+        let shows_before = bench.searcher.passthru() || bench.searcher.before_context() > 0;
+        if part.tally.events == 0 && !bench.searcher.passthru() {
+            self.done = part.last;
+            self.tally.bytes_searched += part.tally.bytes_searched;
+            return Ok(());
         }
-        Ok(())
+        self.done = true;
+        let method = self.method;
+        let tally = &mut self.tally;
+        seen(&source, &(start..end), |bytes| {
+            let first = bench.first(&method.as_searched(bytes))?;
+            // A line of context may be in an earlier part.
+            if let Some(matches) =
+                first.matches.filter(|_| !(shows_before && first.is_at_start && start > 0))
+            {
+                tally.events += 1;
+                tally.matched_lines += 1;
+                tally.matches += matches;
+            }
+            // Of context before a match, the searcher has not gone beyond anything yet.
+            tally.bytes_searched = match first.bytes_searched {
+                0 => 0,
+                searched => tally.bytes_searched + searched,
+            };
+            Ok(())
+        })?
     }
 
     fn count(&mut self, part: &Part) {

@@ -5,11 +5,11 @@ use std::io;
 use std::ops::Range;
 
 use grep::matcher::Matcher;
-use grep::searcher::{Searcher, Sink, SinkContext, SinkMatch};
+use grep::searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
 use nearfirst::fetch::{self, Source};
 
 use super::super::input::{begins_with_mark, mark};
-use super::super::print::found::{Found, line_end_len};
+use super::super::print::found::{self, Found, line_end_len};
 use super::super::print::rendered::Rendered;
 use super::super::print::tally::Tally;
 use super::super::print::{Format, Kind, Nul, Printing, Scope};
@@ -265,19 +265,29 @@ impl<M: Matcher> Bench<M> {
     /// Whether nothing follows what stands where a NUL byte hides all lines: the first that would be
     /// printed ends the search, and counts if it is a match.
     fn ends_hidden(&mut self, bytes: &[u8], part: &mut Part) -> io::Result<bool> {
-        let mut first = First::default();
-        self.searcher.search_slice(&self.matcher, bytes, &mut first)?;
-        if let Some(line) = &first.matching {
+        let first = self.first(bytes)?;
+        if let Some(matches) = first.matches {
             part.tally.events += 1;
             part.tally.matched_lines += 1;
-            let count = |_| {
-                part.tally.matches += 1;
-                true
-            };
-            let found = self.matcher.find_iter(line, count);
-            found.map_err(|error| io::Error::other(error.to_string()))?;
+            part.tally.matches += matches;
         }
-        Ok(first.matching.is_some() || first.is_context)
+        Ok(first.matches.is_some() || first.is_context)
+    }
+
+    /// Searches up to the first line that would be printed.
+    ///
+    /// # Errors
+    /// Those of the matcher.
+    pub(super) fn first(&mut self, bytes: &[u8]) -> io::Result<First<'_, M>> {
+        let mut first = First {
+            matcher: &self.matcher,
+            matches: None,
+            is_at_start: false,
+            is_context: false,
+            bytes_searched: 0,
+        };
+        self.searcher.search_slice(&self.matcher, bytes, &mut first)?;
+        Ok(first)
     }
 
     /// Takes one line that goes on over holes, of which `short` is a form with fewer zeros: it is
@@ -366,23 +376,34 @@ impl<M: Matcher> Bench<M> {
 }
 
 /// What the first line would be that is printed.
-#[derive(Debug, Default)]
-struct First {
-    matching: Option<Vec<u8>>,
-    is_context: bool,
+pub(super) struct First<'a, M> {
+    matcher: &'a M,
+    /// Those in it, if it is a line that matches.
+    pub(super) matches: Option<u64>,
+    /// It begins where the search began.
+    pub(super) is_at_start: bool,
+    pub(super) is_context: bool,
+    pub(super) bytes_searched: u64,
 }
 
-impl Sink for First {
+impl<M: Matcher> Sink for First<'_, M> {
     type Error = io::Error;
 
-    fn matched(&mut self, _searcher: &Searcher, line: &SinkMatch<'_>) -> io::Result<bool> {
-        self.matching = Some(line.bytes().to_vec());
+    fn matched(&mut self, searcher: &Searcher, line: &SinkMatch<'_>) -> io::Result<bool> {
+        let range = line.bytes_range_in_buffer();
+        self.is_at_start = range.start == 0;
+        self.matches = Some(found::count(searcher, self.matcher, line.buffer(), &range)?);
         Ok(false)
     }
 
     fn context(&mut self, _searcher: &Searcher, _line: &SinkContext<'_>) -> io::Result<bool> {
         self.is_context = true;
         Ok(false)
+    }
+
+    fn finish(&mut self, _searcher: &Searcher, finish: &SinkFinish) -> io::Result<()> {
+        self.bytes_searched = finish.byte_count();
+        Ok(())
     }
 }
 

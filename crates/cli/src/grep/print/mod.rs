@@ -12,6 +12,7 @@ pub(super) mod rendered;
 pub(super) mod style;
 pub(super) mod tally;
 
+use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 
@@ -78,6 +79,10 @@ pub(super) enum Nul {
     /// The file is left at the first.
     Leave,
 }
+
+/// A longer line at the start of a part is searched where it is: only of few patterns do the matches in it
+/// depend on what is before it.
+const LED_BYTES_MAX: usize = 1 << 20;
 
 /// The sink of one search.
 pub(super) struct Printing<'a, M: Matcher> {
@@ -152,6 +157,21 @@ impl<M: Matcher> Printing<'_, M> {
         Ok(())
     }
 
+    /// The line at `range` of `buffer`, not at the beginning of what matches are looked for in if it is not
+    /// at that of the file: at the start of a part, the end of the line before it is put before it.
+    fn in_text<'b>(
+        &self,
+        searcher: &Searcher,
+        buffer: &'b [u8],
+        range: Range<usize>,
+    ) -> (Cow<'b, [u8]>, Range<usize>) {
+        if range.start > 0 || self.base_offset() == 0 || range.len() > LED_BYTES_MAX {
+            return (buffer.into(), range);
+        }
+        let end = [searcher.line_terminator().as_byte()];
+        ([&end, &buffer[range.clone()]].concat().into(), 1..1 + range.len())
+    }
+
     fn base_offset(&self) -> u64 {
         match self.scope {
             Scope::Part { offset } => offset,
@@ -196,8 +216,9 @@ impl<M: Matcher> Printing<'_, M> {
         let groups = searcher.multi_line_with_matcher(self.matcher);
         self.note_place(searcher);
         let matches = if self.format.stats || groups || self.format.kind == Kind::CountMatches {
-            let range = found.bytes_range_in_buffer();
-            found::count(searcher, self.matcher, found.buffer(), &range)?.max(1)
+            let (buffer, range) =
+                self.in_text(searcher, found.buffer(), found.bytes_range_in_buffer());
+            found::count(searcher, self.matcher, &buffer, &range)?.max(1)
         } else {
             1
         };
@@ -364,7 +385,8 @@ impl<M: Matcher> Sink for Printing<'_, M> {
         self.note_place(searcher);
         self.tally.events += 1;
         self.found.clear();
-        self.look(searcher, found.buffer(), &found.bytes_range_in_buffer())?;
+        let (buffer, range) = self.in_text(searcher, found.buffer(), found.bytes_range_in_buffer());
+        self.look(searcher, &buffer, &range)?;
         if self.format.stats {
             self.tally.matches += self.found.matches().len() as u64;
             self.tally.matched_lines += found.lines().count() as u64;
