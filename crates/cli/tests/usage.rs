@@ -441,6 +441,25 @@ fn help_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
+fn files_before_1970_have_their_time_by_path_and_by_url() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = std::fs::File::create(folder.path().join("old")).unwrap();
+    let before = std::time::Duration::from_millis(1_500);
+    old.set_modified(std::time::SystemTime::UNIX_EPOCH - before).unwrap();
+    for place in ["", "file://"] {
+        let place = format!("{place}{}", folder.path().display());
+        // The fraction counts from the whole second before, as in GNU find.
+        let expected = "old -2.5000000000 1969-12-31T23:59:58.5000000000Z\n";
+        let tests = ["-type", "f", "-not", "-newermt", "1969-12-31 23:59:59Z"];
+        let shown = ["-printf", "%f %T@ %TY-%Tm-%TdT%TTZ\\n"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nearfirst"));
+        command.arg("find").arg(&place).args(tests).args(shown).env("TZ", "UTC");
+        let output = command.env("NEARFIRST_STATE", folder.path()).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), expected, "{place}");
+    }
+}
+
+#[test]
 fn a_full_stdout_ends_all_but_those_that_stand_in_for_others_alike() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["file", "other"] {

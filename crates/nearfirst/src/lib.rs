@@ -32,5 +32,5 @@ pub use store::{
     Entry, Error, Fnmatch, Kind, Local, Located, Mount, Mounts, Name, PartLengths, Pattern,
     Permissions, Probe, Progress, Query, Reading, Reason, Recall, Sequence, SpillFolder, Status,
     StorageOptions, Store, Stores, StoresOptions, TableFiles, Tier, Version, Warning, patiently,
-    probe_first, probe_memory, system_number, unix_s, unwritten, without_number,
+    probe_first, probe_memory, system_number, unix_parts, unix_s, unwritten, without_number,
 };

@@ -65,6 +65,18 @@ impl Clock {
     }
 }
 
+/// Whole seconds since 1970, less than 0 before, and nanoseconds from these on, as the system counts.
+pub fn unix_parts(at: SystemTime) -> (i64, u32) {
+    let whole = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
+    match at.duration_since(UNIX_EPOCH) {
+        Ok(since) => (whole(since.as_secs()), since.subsec_nanos()),
+        Err(before) => match before.duration() {
+            before if before.subsec_nanos() == 0 => (-whole(before.as_secs()), 0),
+            before => (-whole(before.as_secs()) - 1, 1_000_000_000 - before.subsec_nanos()),
+        },
+    }
+}
+
 /// Seconds since 1970; less than 0 before.
 pub fn unix_s(at: SystemTime) -> f64 {
     match at.duration_since(UNIX_EPOCH) {
@@ -91,6 +103,9 @@ mod tests {
     fn what_was_before_1970_has_less_than_no_seconds() {
         let second = Duration::from_secs(1);
         assert!((unix_s(UNIX_EPOCH - second) + 1.0).abs() < 1e-9);
+        assert_eq!(unix_parts(UNIX_EPOCH - second), (-1, 0));
+        assert_eq!(unix_parts(UNIX_EPOCH - second / 4), (-1, 750_000_000));
+        assert_eq!(unix_parts(UNIX_EPOCH + second / 4), (0, 250_000_000));
         assert!((unix_s(UNIX_EPOCH + second) - 1.0).abs() < 1e-9);
     }
 }

@@ -7,10 +7,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::{StreamExt as _, stream};
-use nearfirst::{Cursor, Entries, Entry, Error, Looks, Name, Spec};
+use nearfirst::{Cursor, Entries, Entry, Error, Looks, Name, Spec, unix_parts};
 
 use super::copy::shown;
 use super::part;
@@ -271,7 +270,7 @@ impl Plan {
     /// Whether a file is the copy of this object, by its size and its time, and not the object itself.
     async fn is_copy(&self, entry: &Entry, at: &fs::Metadata) -> Result<bool, Error> {
         // Some listings tell of parts of a second, and what the object comes with does not.
-        let second = entry.modified.and_then(second);
+        let second = entry.modified.map(|time| unix_parts(time).0);
         if !at.is_file() || entry.size != Some(at.len()) || second != Some(at.mtime()) {
             return Ok(false);
         }
@@ -295,7 +294,7 @@ impl Plan {
                 // What a server tells is compared by the second, as in `is_copy`.
                 let newer = match (entry.modified, at.modified()) {
                     (Some(object), Ok(file)) if entry.name.file_path().is_some() => object > file,
-                    (Some(object), _) => second(object).is_none_or(|second| second > at.mtime()),
+                    (Some(object), _) => unix_parts(object).0 > at.mtime(),
                     _ => true,
                 };
                 Ok(newer || !same_size)
@@ -365,15 +364,4 @@ fn behind_links(dest: PathBuf) -> PathBuf {
         return dest;
     }
     fs::canonicalize(&dest).unwrap_or(dest)
-}
-
-/// The second that a time is in, since 1970, negative before.
-fn second(at: SystemTime) -> Option<i64> {
-    match at.duration_since(UNIX_EPOCH) {
-        Ok(since) => i64::try_from(since.as_secs()).ok(),
-        Err(before) => {
-            let begun = before.duration().as_nanos().div_ceil(1_000_000_000);
-            i64::try_from(begun).ok().map(|seconds| -seconds)
-        }
-    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use nearfirst::{Costs, Error, Glob, Name, Set, Sled, Spec};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags};
@@ -234,9 +234,7 @@ fn properties(object: &nearfirst::Entry) -> Option<Statx> {
     meta.stx_mode = REGULAR_FILE;
     meta.stx_size = object.size.unwrap_or(0);
     let modified = object.modified.unwrap_or(SystemTime::UNIX_EPOCH);
-    let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
-    meta.stx_mtime.tv_sec = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-    meta.stx_mtime.tv_nsec = since.subsec_nanos();
+    (meta.stx_mtime.tv_sec, meta.stx_mtime.tv_nsec) = nearfirst::unix_parts(modified);
     Some(meta)
 }
 

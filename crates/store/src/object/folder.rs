@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
@@ -14,7 +14,7 @@ use futures::{StreamExt as _, stream};
 use super::glob::{Page, Pages};
 use super::place::Root;
 use crate::exchange::{Cover, covered};
-use crate::{ByteStream, Entry, Error, Name, Version, blocking, io_reason};
+use crate::{ByteStream, Entry, Error, Name, Version, blocking, io_reason, unix_parts};
 
 /// Names that are handed on together: each is asked about within the time of one page.
 const PAGE_NAMES_MAX: usize = 32;
@@ -68,11 +68,10 @@ fn entry(name: Name, status: &Metadata) -> Entry {
     if !status.is_file() {
         return Entry::named(name);
     }
-    let modified = status.modified().ok().filter(|time| *time >= UNIX_EPOCH);
-    let since = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    let version = since.map(|since| {
-        let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-        Version::of_file(seconds, since.subsec_nanos(), status.len())
+    let modified = status.modified().ok();
+    let version = modified.map(|time| {
+        let (seconds, nanoseconds) = unix_parts(time);
+        Version::of_file(seconds, nanoseconds, status.len())
     });
     Entry { size: Some(status.len()), modified, version, ..Entry::named(name) }
 }

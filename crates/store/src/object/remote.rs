@@ -29,7 +29,7 @@ use crate::local::taking_ends;
 use crate::patience::patiently;
 use crate::{
     Answer, Checksum, Entries, Entry, Error, FirstBytes, Name, Query, Reading, Store,
-    StoresOptions, Version,
+    StoresOptions, Version, unix_parts,
 };
 
 /// Names that are handed on together, of those that a server has sent already.
@@ -423,9 +423,8 @@ impl Inner {
             Some(etag) if self.pins => Some(Version::new(etag)),
             // Nanoseconds, as far as the server has them.
             _ => modified.zip(size).map(|(time, size)| {
-                let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-                let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-                Version::of_file(seconds, time.subsec_nanos(), size)
+                let (seconds, nanoseconds) = unix_parts(time);
+                Version::of_file(seconds, nanoseconds, size)
             }),
         };
         // A version that no read can be pinned to or compared with is none.
