@@ -2,6 +2,7 @@
 //! not answer: signals that come to it, and how it ends.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
@@ -144,6 +145,27 @@ fn a_run_is_broken_off_while_it_waits_for_a_dead_mount() {
     assert_eq!(front.wait().expect("ended").code(), Some(143));
     slow.mount().set_rules(Vec::new());
     assert_eq!(reader.join().expect("no panic").expect("it can be read"), b"text");
+}
+
+#[test]
+fn a_run_is_broken_off_while_its_command_cannot_be_begun() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let program = slow.create("program", "#!/bin/sh\n");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let dir = Dir::new();
+    dir.create("a", "text");
+    let temporary = Dir::new();
+    let each = Program::at(NEARFIRST).cmd(["each", "a", "--"]).arg(&program).dir(dir.path());
+    let each = each.env("NEARFIRST_STATE", dir.join("state")).env("TMPDIR", temporary.path());
+    slow.mount().set_rules(vec!["program: stall=1:forever".parse().expect("a rule")]);
+    let mut front = each.into_command().spawn().expect("started");
+    until("it is being begun", || slow.stats().file("program").reads > 0);
+    kill_process(Pid::from_child(&front), Signal::TERM).expect("it lives");
+    // The front by itself would end by the signal, and later.
+    assert_eq!(front.wait().expect("ended").code(), Some(143));
+    assert_eq!(fs::read_dir(temporary.path()).expect("a folder").count(), 0);
+    slow.mount().set_rules(Vec::new());
 }
 
 #[test]

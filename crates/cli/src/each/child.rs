@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -80,6 +80,8 @@ struct Running {
 #[derive(Debug, Default)]
 struct Groups {
     alive: HashSet<Pid>,
+    /// How many are being started, which may take for ever where their programs lie.
+    starting: usize,
     /// The run is broken off: nothing is begun.
     closed: bool,
 }
@@ -120,15 +122,7 @@ impl Children {
             }
             Ok(())
         };
-        let mut groups = self.running.groups();
-        if groups.closed {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        // Held until its group is known, so that none escapes an interrupt.
-        let child = program::start(words, set_up)?;
-        let group = Pid::from_child(&child);
-        groups.alive.insert(group);
-        drop(groups);
+        let group = self.running.start(|| program::start(words, set_up))?;
         let ended = ended(group);
         let mut groups = self.running.groups();
         groups.alive.remove(&group);
@@ -176,23 +170,51 @@ impl Running {
         lock(&self.groups)
     }
 
+    /// Starts the leader of a group.
+    fn start(&self, start: impl FnOnce() -> io::Result<Child>) -> io::Result<Pid> {
+        let mut groups = self.groups();
+        if groups.closed {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        groups.starting += 1;
+        drop(groups);
+        let group = start().map(|child| Pid::from_child(&child));
+        let mut groups = self.groups();
+        groups.starting -= 1;
+        if let Ok(group) = group {
+            groups.alive.insert(group);
+            if groups.closed {
+                // So that none escapes: who ends all may have looked away by now.
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+        }
+        drop(groups);
+        self.ended.notify_all();
+        group
+    }
+
     /// Asks all to end, and then makes them.
     fn end(&self) {
         let mut groups = self.groups();
         groups.closed = true;
-        signal(&groups, Signal::TERM);
+        groups.signal(Signal::TERM);
         // What is stopped hears of it when it goes on.
-        signal(&groups, Signal::CONT);
-        let waited =
-            self.ended.wait_timeout_while(groups, ENDS_WITHIN, |groups| !groups.alive.is_empty());
+        groups.signal(Signal::CONT);
+        let waited = self.ended.wait_timeout_while(groups, ENDS_WITHIN, |groups| !groups.is_over());
         let (groups, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        signal(&groups, Signal::KILL);
+        groups.signal(Signal::KILL);
     }
 }
 
-fn signal(groups: &Groups, signal: Signal) {
-    for group in &groups.alive {
-        // It may have ended this moment.
-        let _ = kill_process_group(*group, signal);
+impl Groups {
+    fn is_over(&self) -> bool {
+        self.starting == 0 && self.alive.is_empty()
+    }
+
+    fn signal(&self, signal: Signal) {
+        for group in &self.alive {
+            // It may have ended this moment.
+            let _ = kill_process_group(*group, signal);
+        }
     }
 }
