@@ -251,7 +251,7 @@ pub enum Failure {
         /// How long it asks to be left alone.
         retry_after: Option<Duration>,
     },
-    /// Another attempt will fail alike.
+    /// Another attempt that begins now will fail alike.
     Final,
 }
 

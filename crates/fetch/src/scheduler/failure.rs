@@ -41,11 +41,12 @@ impl Scheduler {
     pub(super) fn part_failed(&mut self, part_slot: u32, failure: Failure, cause: Cause) {
         let part = &mut self.parts[part_slot];
         let slot = part.member;
-        if failure == Failure::Final {
-            self.fail(slot, cause);
+        // The other may bring it, whatever befell this one.
+        if part.is_tried() {
             return;
         }
-        if part.is_tried() {
+        if failure == Failure::Final {
+            self.fail(slot, cause);
             return;
         }
         if !part.opens && part.done >= part.end {

@@ -22,8 +22,8 @@
 //!   that comes unusually slowly, is asked for once more; the first to bring it wins. They are a
 //!   small share of a device's requests.
 //! - **Failures.** A part is tried again, from where it stopped, after a pause
-//!   that doubles; then its member fails, whole. A server that asks for
-//!   patience gets it, and half the window.
+//!   that doubles; then its member fails, whole. That another would fail alike counts once no
+//!   other attempt is at the part. A server that asks for patience gets it, and half the window.
 //! - **The budget** holds but for what its module tells.
 
 mod attempt;

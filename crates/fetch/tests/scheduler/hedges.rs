@@ -38,6 +38,26 @@ fn what_waits_unusually_long_for_its_first_byte_is_hedged_and_the_first_wins() {
     assert_eq!(told.scheduler.snapshot().devices[0].hedges_won, 1);
 }
 
+#[test]
+fn a_second_attempt_that_fails_for_good_leaves_the_first_one_be() {
+    for other_answers in [true, false] {
+        let mut told = with_a_quick_server(8, Order::Ready);
+        told.bytes(99, 100);
+        let (first, ..) = told.started()[0];
+        told.pass_to_wake();
+        let (hedge, ..) = told.started()[0];
+        told.on(Event::Failed { attempt: hedge, failure: Failure::Final });
+        assert_eq!(told.delivered(), []);
+        if other_answers {
+            told.on(Event::Finished { attempt: first });
+            assert_eq!(told.delivered(), [(99, Delivery::Whole)]);
+        } else {
+            told.on(Event::Failed { attempt: first, failure: Failure::Final });
+            assert_eq!(told.delivered(), [(99, Delivery::Failed(Cause::Failed))]);
+        }
+    }
+}
+
 /// What is started when one of two is overdue, the other comes, and there is something new.
 fn started_beside_a_late_one(order: Order) -> Vec<u64> {
     let mut told = with_a_quick_server(2, order);

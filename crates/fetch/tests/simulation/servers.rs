@@ -154,11 +154,29 @@ impl World {
         member.untold.add(ended.told_to..ended.at);
     }
 
+    /// Another attempt at what this one is for, where nothing but its end is about to be told.
+    fn beside(&self, id: AttemptId) -> Option<AttemptId> {
+        let failing = &self.attempts[&id];
+        let Aim::Fetch(aim) = &failing.aim else { return None };
+        let is_beside = |other: &Trying| match &other.aim {
+            Aim::Fetch(range) => other.member == failing.member && range.end == aim.end,
+            Aim::Open => false,
+        };
+        if self.holds || !self.held.is_empty() || !failing.untold.is_empty() {
+            return None;
+        }
+        let mut others = self.attempts.iter().filter(|(other, _)| **other != id);
+        others.find(|(_, other)| is_beside(other)).map(|(other, _)| *other)
+    }
+
     pub(crate) fn fail(&mut self, id: AttemptId, failure: Failure) {
         if let Some(trying) = self.attempts.get(&id) {
+            let other = self.beside(id);
             let member = &mut self.members[at(trying.member)];
             member.refusals += u32::from(matches!(failure, Failure::Busy { .. }));
             self.end_with(id, Event::Failed { attempt: id, failure });
+            let lives = other.is_none_or(|other| self.attempts.contains_key(&other));
+            assert!(lives, "{failure:?} of {id:?} ends another attempt");
         }
     }
 

@@ -107,8 +107,8 @@ pub(crate) struct World {
     /// Second attempts at what had brought something.
     pub(crate) bodies_hedged: u64,
     /// Events to be told together with the next one.
-    held: Vec<Event>,
-    holds: bool,
+    pub(crate) held: Vec<Event>,
+    pub(crate) holds: bool,
     heap: BinaryHeap<Reverse<(Duration, u64)>>,
     happenings: HashMap<u64, Happening>,
     serial: u64,
