@@ -79,10 +79,14 @@ impl Canaries {
             }
         }
         let patience = match mounts.insert(id, Known::Asked) {
-            Some(Known::Silent { patience, .. }) => patience * 2,
+            // One that was answered after all was late, and not lost.
+            Some(Known::Silent { patience, question, .. }) if is_unanswered(&question) => {
+                patience.saturating_mul(2)
+            }
             _ => SILENCE_HOLDS * 2,
         };
         drop(mounts);
+        let mut asking = Asking { canaries: self, id, known: None };
         let unanswered = ask(path, limit, clock).err();
         let (at, answered) = (clock.now(), unanswered.is_none());
         let known = unanswered.map_or(Known::Last { at, answered }, |question| Known::Silent {
@@ -90,7 +94,7 @@ impl Canaries {
             patience,
             question,
         });
-        self.learn(id, known);
+        asking.known = Some(known);
         answered
     }
 
@@ -116,6 +120,24 @@ impl Canaries {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
         lock(&self.mounts)
+    }
+}
+
+/// Who asks a mount, for whom others wait; what comes of it is noted at its end, whichever that is.
+struct Asking<'a> {
+    canaries: &'a Canaries,
+    id: u64,
+    known: Option<Known>,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let mut mounts = self.canaries.lock();
+        // Who panics has nothing to tell.
+        mounts.remove(&self.id);
+        mounts.extend(self.known.take().map(|known| (self.id, known)));
+        drop(mounts);
+        self.canaries.answered.notify_all();
     }
 }
 
@@ -193,6 +215,29 @@ mod tests {
         assert!(!answers());
         clock.advance(SILENCE_HOLDS);
         assert!(answers());
+    }
+
+    #[test]
+    fn a_mount_that_answers_late_is_asked_again_as_often_as_one_likes() {
+        let (canaries, clock) = (Canaries::default(), Clock::manual());
+        let (answer, question) = mpsc::sync_channel(1);
+        canaries.learn(7, Known::Silent { at: clock.now(), patience: Duration::MAX, question });
+        answer.send(Ok(())).expect("it is waited for");
+        drop(answer);
+        clock.advance(SILENCE_HOLDS);
+        // Too short a limit for an answer, mostly.
+        canaries.answers(Some(7), Path::new("/"), Duration::ZERO, &clock);
+        if let Some(Known::Silent { patience, .. }) = canaries.lock().get(&7) {
+            assert_eq!(*patience, SILENCE_HOLDS * 2);
+        }
+    }
+
+    #[test]
+    fn who_asks_and_panics_leaves_nobody_waiting() {
+        let (canaries, clock) = (Canaries::default(), Clock::manual());
+        canaries.lock().insert(7, Known::Asked);
+        drop(Asking { canaries: &canaries, id: 7, known: None });
+        assert!(canaries.answers(Some(7), Path::new("/"), Duration::from_mins(1), &clock));
     }
 
     #[test]
