@@ -10,8 +10,8 @@ use crate::{Costs, Entries, Entry, Error, Name, Pattern, Walk};
 
 /// Names that one step finds at most: enough that a step costs little beside them.
 const STEP_NAMES_MAX: usize = 1024;
-/// How long one step looks for more names when it has one: over slow folders
-/// the first must not wait for the rest.
+/// How long one step looks for names, and the folder that it is at: over slow folders the first must
+/// not wait for the rest, and where none is found nobody may ask for more.
 const STEP_MAX: Duration = Duration::from_millis(5);
 
 /// The files that match a pattern. Nothing is looked at before the first is
@@ -30,7 +30,7 @@ pub(super) fn entries(costs: Arc<Costs>, pattern: &Name) -> Entries {
                 Ok((found, walk))
             });
             match step.await {
-                Ok((found, _)) if found.is_empty() => None,
+                Ok((found, walk)) if found.is_empty() && walk.is_over() => None,
                 Ok((found, walk)) => Some((stream::iter(found), Some(walk))),
                 Err(error) => Some((stream::iter(vec![Err(error)]), None)),
             }
@@ -39,14 +39,14 @@ pub(super) fn entries(costs: Arc<Costs>, pattern: &Name) -> Entries {
     steps.flatten().boxed()
 }
 
-/// The next names; none at the end.
+/// The next names, if there are any so soon.
 fn step(costs: &Costs, walk: &mut Walk) -> Vec<Result<Entry, Error>> {
     let begin = costs.clock().now();
+    let is_late = || costs.clock().now().saturating_sub(begin) > STEP_MAX;
     let mut found = Vec::new();
-    while found.len() < STEP_NAMES_MAX {
-        let Some(next) = walk.next(costs.local()) else { break };
+    while let Some(next) = walk.next_within(costs.local(), is_late) {
         found.push(next.map(|path| Entry::named(Name::from(path.as_path()))));
-        if costs.clock().now().saturating_sub(begin) > STEP_MAX {
+        if found.len() >= STEP_NAMES_MAX || is_late() {
             break;
         }
     }

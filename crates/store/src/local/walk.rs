@@ -75,6 +75,20 @@ impl Walk {
     /// The next path, or a folder that could not be read, or asked for a name; folders are opened and
     /// read through `local`, so that a dead mount does not hang the walk.
     pub fn next(&mut self, local: &Local) -> Option<Result<PathBuf, Error>> {
+        self.next_within(local, || false)
+    }
+
+    /// Whether nothing is left to be looked at.
+    pub(super) fn is_over(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// As [`Walk::next`]; nothing also if `is_late` once something was looked at, a folder at most.
+    pub(super) fn next_within(
+        &mut self,
+        local: &Local,
+        is_late: impl Fn() -> bool,
+    ) -> Option<Result<PathBuf, Error>> {
         while let Some(task) = self.tasks.pop() {
             let found = match task {
                 Task::Scan { folder, base, part } => self.scan(local, folder, base, part),
@@ -100,6 +114,9 @@ impl Walk {
             };
             if let Err(error) = found {
                 return Some(Err(error));
+            }
+            if is_late() {
+                break;
             }
         }
         None
@@ -193,6 +210,23 @@ fn is_nowhere(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_walk_that_finds_nothing_can_be_left_between_its_folders() {
+        let (root, local) = (tempfile::tempdir().expect("a folder"), Local::default());
+        for folder in ["a/b", "c"] {
+            std::fs::create_dir_all(root.path().join(folder)).expect("made");
+        }
+        let pattern = root.path().join("**/nothing");
+        let mut walk = Walk::new(&Pattern::new(pattern.as_os_str().as_bytes()).expect("it is one"));
+        let mut late = 0;
+        while !walk.is_over() {
+            assert!(walk.next_within(&local, || true).is_none());
+            late += 1;
+        }
+        assert!(late > 4, "{late}");
+        assert!(walk.next(&local).is_none());
+    }
 
     #[test]
     fn what_cannot_be_looked_at_may_be_a_folder() {
