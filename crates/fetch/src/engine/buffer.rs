@@ -93,7 +93,9 @@ impl Buffer {
     pub(crate) fn take(&self) -> Result<Bytes, Arc<store::Error>> {
         let mut data = lock(&self.data);
         loop {
-            if let Some(taken) = data.take() {
+            let taken;
+            (data, taken) = self.taken(data);
+            if let Some(taken) = taken {
                 return taken;
             }
             data = self.changed.wait(data).unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -102,17 +104,42 @@ impl Buffer {
 
     /// As [`Buffer::take`], without waiting.
     pub(crate) fn try_take(&self) -> Option<Result<Bytes, Arc<store::Error>>> {
-        lock(&self.data).take()
+        self.taken(lock(&self.data)).1
     }
 
     /// As [`Buffer::take`], for a task.
     pub(crate) fn poll_take(&self, waker: &Waker) -> Poll<Result<Bytes, Arc<store::Error>>> {
-        let mut data = lock(&self.data);
-        if let Some(taken) = data.take() {
+        let (mut data, taken) = self.taken(lock(&self.data));
+        if let Some(taken) = taken {
             return Poll::Ready(taken);
         }
-        data.wakers.push(waker.clone());
+        if !data.wakers.iter().any(|other| other.will_wake(waker)) {
+            data.wakers.push(waker.clone());
+        }
         Poll::Pending
+    }
+
+    /// The next bytes, if they are here. While the disk is read nobody is locked out.
+    fn taken<'a>(
+        &'a self,
+        mut data: MutexGuard<'a, Data>,
+    ) -> (MutexGuard<'a, Data>, Option<Result<Bytes, Arc<store::Error>>>) {
+        loop {
+            let Some(next) = data.next_spilled() else {
+                let taken = data.take();
+                return (data, taken);
+            };
+            drop(data);
+            let bytes = next.read();
+            data = lock(&self.data);
+            // Another may have taken it, or let everything go.
+            if data.next_spilled().is_some_and(|now| now.is(&next)) {
+                if let Ok(bytes) = &bytes {
+                    data.took_spilled(bytes.len() as u64);
+                }
+                return (data, Some(bytes));
+            }
+        }
     }
 
     /// Moves what is in memory to a file in `folder`; returns how many bytes that were, and what kept it
@@ -148,11 +175,12 @@ impl Buffer {
 
     /// The file that this buffer spills to, made when it is first needed.
     fn spill_file(&self, folder: &Path) -> io::Result<Arc<File>> {
-        let mut data = lock(&self.data);
-        if data.spill.is_none() {
-            data.spill = Some(Arc::new(tempfile::tempfile_in(folder)?));
+        let made = lock(&self.data).spill.clone();
+        if let Some(file) = made {
+            return Ok(file);
         }
-        Ok(Arc::clone(data.spill.as_ref().expect("made above")))
+        let file = Arc::new(tempfile::tempfile_in(folder)?);
+        Ok(Arc::clone(lock(&self.data).spill.get_or_insert(file)))
     }
 
     /// Lets everything go.
@@ -256,26 +284,45 @@ impl Data {
             self.taken += bytes.len() as u64;
             return Some(Ok(bytes));
         }
-        if let Some(length) = self.spilled.get(&self.taken).copied() {
-            return Some(self.unspill(length));
-        }
         self.error.clone().map(Err)
     }
 
-    /// The next bytes from the spill file, which holds `length` from here on.
-    fn unspill(&mut self, length: u64) -> Result<Bytes, Arc<store::Error>> {
-        let wanted = length.min(UNSPILL_BYTES);
-        let mut bytes = BytesMut::zeroed(usize::try_from(wanted).expect("at most UNSPILL_BYTES"));
-        let file = self.spill.as_ref().expect("ranges are spilled to a file");
-        if let Err(source) = file.read_exact_at(&mut bytes, self.taken) {
-            return Err(Arc::new(store::Error::io("(spill file)", source)));
+    /// The next bytes, if they are on disk.
+    fn next_spilled(&self) -> Option<Spilled> {
+        let length = *self.spilled.get(&self.taken)?;
+        let file = Arc::clone(self.spill.as_ref()?);
+        Some(Spilled { file, at: self.taken, length: length.min(UNSPILL_BYTES) })
+    }
+
+    /// So many bytes were taken from disk.
+    fn took_spilled(&mut self, bytes: u64) {
+        let length = self.spilled.remove(&self.taken).unwrap_or(bytes);
+        self.taken += bytes;
+        if length > bytes {
+            self.spilled.insert(self.taken, length - bytes);
         }
-        self.spilled.remove(&self.taken);
-        self.taken += wanted;
-        if length > wanted {
-            self.spilled.insert(self.taken, length - wanted);
+    }
+}
+
+/// Bytes of a spill file.
+struct Spilled {
+    file: Arc<File>,
+    at: u64,
+    length: u64,
+}
+
+impl Spilled {
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.file, &other.file) && (self.at, self.length) == (other.at, other.length)
+    }
+
+    fn read(&self) -> Result<Bytes, Arc<store::Error>> {
+        let length = usize::try_from(self.length).expect("at most UNSPILL_BYTES");
+        let mut bytes = BytesMut::zeroed(length);
+        match self.file.read_exact_at(&mut bytes, self.at) {
+            Ok(()) => Ok(bytes.freeze()),
+            Err(source) => Err(Arc::new(store::Error::io("(spill file)", source))),
         }
-        Ok(bytes.freeze())
     }
 }
 
@@ -320,6 +367,15 @@ mod tests {
         buffer.fail(Arc::new(store::Error::interrupted("x", "gone")));
         assert_eq!(buffer.take().expect("it is here"), "here");
         assert!(buffer.take().is_err());
+    }
+
+    #[test]
+    fn a_task_that_waits_is_woken_once_however_often_it_asks() {
+        let buffer = Buffer::default();
+        for _ in 0..3 {
+            assert!(buffer.poll_take(Waker::noop()).is_pending());
+        }
+        assert_eq!(lock(&buffer.data).wakers.len(), 1);
     }
 
     #[test]
