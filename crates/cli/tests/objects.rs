@@ -553,28 +553,34 @@ fn parts_of_several_lengths_are_asked_about_one_by_one() {
 }
 
 #[test]
-fn a_sum_that_the_server_does_not_tell_is_asked_for_again_and_counted() {
+fn a_sum_that_the_server_does_not_tell_is_counted_and_one_that_it_cannot_is_an_error() {
     skip_unless!(S3::NEEDS, S3::SUMS_NEED);
     let logs = Logs::new();
     logs.s3.create_bucket("sums");
     logs.s3.put_in_parts("sums/a", &[b"some bytes"], "SHA1", "COMPOSITE");
     let proxy = Misbehaving::in_front_of(logs.s3.address(), testkit::server::Link::default());
-    let copy = |dest: &str| {
+    let copy = |dest: &str, code: i32| {
         let mut command = logs.command(&["cp", "--stats", "--attempts=2", "s3://sums/*", dest]);
         let output = command.envs(S3::env_at(&proxy.endpoint())).output().unwrap();
-        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
         stderr(&output)
     };
     let busy = Answer::status(503);
     proxy.answers("/sums/a?partNumber=1", [busy.clone(), Answer::forwarded()]);
-    let told = copy("to");
+    let told = copy("to", 0);
     assert!(told.contains("1 checked by their sums, 0 could not be"), "{told}");
-    for answer in [busy, Answer::status(403)] {
-        proxy.answer("/sums/a?partNumber=1", answer);
-        let told = copy("again/");
-        assert!(told.contains("0 checked by their sums, 1 could not be"), "{told}");
-        fs::remove_file(logs.ground.path().join("again/a")).unwrap();
-    }
+    proxy.answer("/sums/a?partNumber=1", Answer::status(403));
+    let told = copy("again/", 0);
+    assert!(told.contains("0 checked by their sums, 1 could not be"), "{told}");
+    fs::remove_file(logs.ground.path().join("again/a")).unwrap();
+    // That it keeps one, and which, is known another time.
+    proxy.answer("/sums/a?partNumber=1", busy);
+    let told = copy("again/", 1);
+    assert!(told.contains("s3://sums/a: its sum cannot be asked for: "), "{told}");
+    assert_eq!(fs::read_dir(logs.ground.path().join("again")).unwrap().count(), 0);
+    proxy.answer("/sums/a?partNumber=1", Answer::forwarded());
+    let told = copy("again/", 0);
+    assert!(told.contains("1 checked by their sums, 0 could not be"), "{told}");
 }
 
 #[test]
@@ -608,7 +614,7 @@ fn a_copy_that_no_sum_is_known_of_is_counted() {
     let proxy = Misbehaving::in_front_of(logs.s3.address(), testkit::server::Link::default());
     // A server that does not know of parts, and one whose tags look like sums and are none.
     for part in 1..=2 {
-        let whole = Answer::bytes(&bytes);
+        let whole = Answer::bytes(&bytes).etag("");
         proxy.answer(&format!("/sums/parts?partNumber={part}"), whole);
     }
     let opaque = "\"0123456789abcdef0123456789abcdef\"";

@@ -186,7 +186,7 @@ impl<'a> Copier<'a> {
             let dest = task.dest.clone();
             interrupt::prepare(move || part::remove(&dest))
         });
-        let mut sum = self.sum_of(entry);
+        let mut sum = self.sum_of(entry)?;
         let from = task.resume_at;
         self.tally.expects(entry.size.unwrap_or(0).saturating_sub(from));
         if from > 0 {
@@ -268,30 +268,28 @@ impl<'a> Copier<'a> {
     }
 
     /// A sum to check an object by: of its tag, or asked of its store, where that keeps one.
-    fn sum_of(&self, entry: &Entry) -> Option<Sum> {
-        if let Some(sum) = self.sums.of_tag(entry) {
-            return Some(sum);
-        }
-        self.kept_sum(entry)
+    fn sum_of(&self, entry: &Entry) -> Result<Option<Sum>, Trouble> {
+        self.sums.of_tag(entry).map_or_else(|| self.kept_sum(entry), |sum| Ok(Some(sum)))
     }
 
     /// A sum that the store keeps, if it does.
-    fn kept_sum(&self, entry: &Entry) -> Option<Sum> {
+    fn kept_sum(&self, entry: &Entry) -> Result<Option<Sum>, Trouble> {
         let told = self.patiently(|| async {
             let store = self.engine.stores().of(&entry.name)?;
             let asked = tokio::time::timeout(self.stall, store.checksum(entry)).await;
             asked.map_err(|_| self.stalled(entry))?
         });
-        let mut kept = told.ok().flatten()?;
+        let Some(mut kept) = if_told(told)? else { return Ok(None) };
         if kept.parts.as_ref().is_some_and(Vec::is_empty) {
-            kept.parts = Some(self.part_lengths(entry)?);
+            let Some(lengths) = self.part_lengths(entry)? else { return Ok(None) };
+            kept.parts = Some(lengths);
         }
-        Sum::of_kept(kept)
+        Ok(Sum::of_kept(kept))
     }
 
     /// How long the parts of an object are, if its store tells of all of it.
-    fn part_lengths(&self, entry: &Entry) -> Option<Vec<u64>> {
-        let size = entry.size?;
+    fn part_lengths(&self, entry: &Entry) -> Result<Option<Vec<u64>>, Trouble> {
+        let Some(size) = entry.size else { return Ok(None) };
         let told = self.patiently(|| async {
             let store = self.engine.stores().of(&entry.name)?;
             let mut told = store.part_lengths(entry);
@@ -307,7 +305,7 @@ impl<'a> Copier<'a> {
             }
             Ok((left == 0 && !lengths.is_empty()).then_some(lengths))
         });
-        told.ok().flatten()
+        if_told(told)
     }
 
     /// What `ask` gives, asked as often as it is worth trying.
@@ -384,7 +382,7 @@ impl<'a> Copier<'a> {
             Some(kept) => self.check_parts(kept, part, entry).map(|()| true),
             None if self.is_same_again(part, entry, &first)? => {
                 self.sums.is_opaque(entry);
-                let Some(sum) = self.kept_sum(entry) else { return Ok(false) };
+                let Some(sum) = self.kept_sum(entry)? else { return Ok(false) };
                 self.check(sum_of_part(part, sum)?, part, entry)
             }
             None => Err(Trouble::Wrong(None)),
@@ -402,7 +400,7 @@ impl<'a> Copier<'a> {
         if kept.parts.is_none() {
             return wrong;
         }
-        let Some(parts) = self.part_lengths(entry) else {
+        let Some(parts) = self.part_lengths(entry)? else {
             let unknown = "its sum differs, and the lengths of its parts cannot be had";
             return Err(Trouble::Source(unknown.into()));
         };
@@ -486,6 +484,23 @@ impl<'a> Copier<'a> {
 fn noted_version(entry: &Entry, resume_at: u64) -> Option<&Version> {
     let is_small = entry.size.is_some_and(|size| size < RESUMED_BYTES_MIN);
     entry.version.as_ref().filter(|_| !is_small || resume_at > 0)
+}
+
+/// What a store told of a sum, or that it tells none; not that it could not be asked: it may have one.
+fn if_told<T>(told: Result<Option<T>, Error>) -> Result<Option<T>, Trouble> {
+    match told {
+        Ok(told) => Ok(told),
+        Err(
+            Error::NotFound { .. }
+            | Error::Denied { .. }
+            | Error::Refused { .. }
+            | Error::Unsupported { .. },
+        ) => Ok(None),
+        Err(error) => {
+            let reason = sets::reason(&error);
+            Err(Trouble::Source(format!("its sum cannot be asked for: {reason}")))
+        }
+    }
 }
 
 /// How many bytes are here.

@@ -49,7 +49,8 @@ request, up to 8 MiB, is begun anew), and counts what is done as already there: 
 object's size and, to the second, its time. Any other file that is there is an error, and nothing \
 is replaced, unless --force or --update says so. Once the disk is full, nothing more is fetched. \
 Lengths are checked, and sums where S3, Google or Azure keep them: MD5 in an ETag, \
-x-amz-checksum-*, x-goog-hash, Content-MD5. A copy has the time of its object; of a file of this \
+x-amz-checksum-*, x-goog-hash, Content-MD5; where a sum could not be asked for, no copy is made, and \
+those of which none is told are counted in --stats. A copy has the time of its object; of a file of this \
 machine it has the permissions, too, else those of the file that it replaces, in both cases less \
 those that the umask takes.
 
