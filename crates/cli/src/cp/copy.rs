@@ -222,7 +222,7 @@ impl<'a> Copier<'a> {
         loop {
             let chunk = member.chunk()?;
             if chunk.is_empty() {
-                return Ok(());
+                return Ok(part.call(Part::end)?);
             }
             if let Some(sum) = sum {
                 sum.add(&chunk);

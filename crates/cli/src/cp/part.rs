@@ -174,7 +174,8 @@ impl Part {
         }
     }
 
-    /// Appends.
+    /// Appends. A hole at the end is there from [`Part::end`] on: if the power fails, the length of what
+    /// is here must not have come to the disk before its bytes.
     ///
     /// # Errors
     /// The system's: a full disk.
@@ -182,12 +183,11 @@ impl Part {
         if !self.has_holes {
             return self.file.write_all(bytes);
         }
-        let (mut at, mut rest, mut ends_in_hole) = (self.file.stream_position()?, bytes, false);
+        let (mut at, mut rest) = (self.file.stream_position()?, bytes);
         while !rest.is_empty() {
             let up_to = HOLE_BYTES - usize::try_from(at % HOLE_BYTES as u64).unwrap_or(0);
             let (block, later) = rest.split_at(up_to.min(rest.len()));
-            ends_in_hole = is_zero(block);
-            if ends_in_hole {
+            if is_zero(block) {
                 self.file.seek_relative(block.len().cast_signed() as i64)?;
             } else {
                 self.file.write_all(block)?;
@@ -195,7 +195,20 @@ impl Part {
             at += block.len() as u64;
             rest = later;
         }
-        if ends_in_hole { self.file.set_len(at) } else { Ok(()) }
+        Ok(())
+    }
+
+    /// Ends what is here where the last was appended, once all of that came.
+    ///
+    /// # Errors
+    /// The system's: a full disk.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        let end = self.file.stream_position()?;
+        if self.length()? < end {
+            self.file.sync_data()?;
+            self.file.set_len(end)?;
+        }
+        Ok(())
     }
 
     /// Makes it the file, with everything on disk before its name is; the name itself is, once its
@@ -389,6 +402,22 @@ mod tests {
             (names(folder.path()), fs::read(&dest).expect("there")),
             (vec!["a".into()], b"halfhalf".to_vec())
         );
+    }
+
+    #[test]
+    fn a_hole_at_the_end_is_there_once_all_has_come() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dest = folder.path().join("a");
+        let part = Part::open(&dest, Some(&Version::new("1")), None, 0o666).expect("opened");
+        let mut part = part.with_holes(true);
+        let block = [vec![1; HOLE_BYTES], vec![0; HOLE_BYTES]].concat();
+        for _ in 0..2 {
+            part.write(&block).expect("written");
+        }
+        assert_eq!(part.length().expect("known"), 3 * HOLE_BYTES as u64);
+        part.end().expect("ended");
+        part.finish(None, false).expect("finished");
+        assert!(fs::read(&dest).expect("there") == block.repeat(2));
     }
 
     #[test]
