@@ -414,6 +414,27 @@ fn an_answer_without_a_length_is_as_long_as_its_listing_says_or_an_error() {
 }
 
 #[test]
+fn what_is_listed_with_a_version_and_read_without_is_no_mixture() {
+    let server = Misbehaving::new();
+    let storage = [("endpoint", server.endpoint()), ("skip_signature", "true".to_owned())];
+    let engine = engine(small(), &storage);
+    let [old, new] = [pattern(100_000, 8), pattern(100_000, 9)];
+    let listing = "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>a</Key>\
+         <LastModified>2026-01-02T03:04:05.000Z</LastModified><ETag>&quot;v&quot;</ETag>\
+         <Size>100000</Size></Contents></ListBucketResult>";
+    for path in ["/bucket", "/bucket/"] {
+        server.answer(path, Answer::bytes(listing));
+    }
+    // It does not know `If-Match`, either.
+    let answer = |bytes: &[u8]| Answer::bytes(bytes).etag("");
+    server.answers("/bucket/a", [answer(&old), answer(&new)]);
+    let read = || only(&set(&engine, ["s3://bucket/*".to_owned()]))?.read();
+    assert!(!read().is_ok_and(|read| read != old && read != new));
+    server.answer("/bucket/a", answer(&new));
+    assert!(read().expect("it is the same all the time") == new);
+}
+
+#[test]
 fn a_large_copy_behind_a_descriptor_lies_where_what_spills_does() {
     let server = Misbehaving::new();
     server.answer("/large", Answer::bytes(testkit::noise(9 << 20, 1)));

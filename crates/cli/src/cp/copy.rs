@@ -188,6 +188,12 @@ impl<'a> Copier<'a> {
         });
         let mut sum = self.sum_of(entry)?;
         let from = task.resume_at;
+        if from > 0 && entry.version.is_none() {
+            let reason = "what is here of it is of a version, and its server does not say of which it \
+                          sends; the same command begins it anew";
+            discard(part);
+            return Err(Trouble::Source(reason.into()));
+        }
         self.tally.expects(entry.size.unwrap_or(0).saturating_sub(from));
         if from > 0 {
             part.call(move |part| part.cut(from))?;

@@ -50,6 +50,8 @@ pub(crate) enum Source {
 #[derive(Debug)]
 struct Known {
     entry: Entry,
+    /// Whether an answer has told which version it is.
+    is_pinned: bool,
     contact: Option<Contact>,
     file: Option<KeptFile>,
     error: Option<Arc<store::Error>>,
@@ -84,6 +86,7 @@ impl Item {
     ) -> Self {
         let known = Mutex::new(Known {
             entry,
+            is_pinned: false,
             contact: None,
             file: None,
             error: None,
@@ -141,7 +144,7 @@ impl Item {
     /// Pins what first contact found; a later contact must have found the same version.
     pub(crate) fn pin(&self, found: &Entry) -> Result<(), store::Error> {
         let mut known = lock(&self.known);
-        let was_met = known.contact.is_some();
+        let was_met = known.is_pinned;
         let entry = &mut known.entry;
         if entry.version.is_some() && found.version.is_some() && entry.version != found.version {
             return Err(store::Error::Changed { name: entry.name.clone() });
@@ -151,8 +154,13 @@ impl Item {
         if differs && (was_met || entry.version.is_some()) {
             return Err(store::Error::Changed { name: entry.name.clone() });
         }
-        // What was read of it before had none: this one need not be the version of that.
-        if found.version.is_some() && !was_met {
+        // What was read of it before had one: whether this is of that cannot be told.
+        if was_met && entry.version.is_some() && found.version.is_none() {
+            return Err(store::Error::Changed { name: entry.name.clone() });
+        }
+        // One that was listed, and that what is read does not have, tells nothing of it. And if what was
+        // read of it before had none, this one need not be the version of that.
+        if !was_met {
             entry.version.clone_from(&found.version);
         }
         entry.size = found.size.or(entry.size);
@@ -161,6 +169,7 @@ impl Item {
         if found.device.is_some() {
             entry.device.clone_from(&found.device);
         }
+        known.is_pinned = true;
         Ok(())
     }
 
@@ -223,18 +232,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_version_that_what_is_read_does_not_have_is_not_pinned() {
+        let of = |version: Option<&str>| Entry {
+            version: version.map(store::Version::new),
+            ..Entry::named(Name::from("s3://bucket/x"))
+        };
+        let item = Item::new(0, of(Some("1")), Source::Nowhere, None);
+        assert!(item.pin(&of(None)).is_ok());
+        assert_eq!(item.entry().version, None);
+        let item = Item::new(0, of(Some("1")), Source::Nowhere, None);
+        assert!(item.pin(&of(Some("1"))).is_ok());
+        assert!(matches!(item.pin(&of(None)), Err(store::Error::Changed { .. })));
+        assert!(item.pin(&of(Some("1"))).is_ok());
+    }
+
+    #[test]
     fn what_has_no_version_is_told_from_another_by_its_size_once_it_was_met() {
         let of = |size| Entry { size, ..Entry::named(Name::from("http://host/x")) };
         let item = Item::new(0, of(Some(10)), Source::Nowhere, None);
         assert!(item.pin(&of(Some(12))).is_ok(), "the listing was older");
-        let contact = Contact {
-            device: DeviceId(0),
-            size: Some(12),
-            far: Vec::new(),
-            covers: 0..12,
-            position: 0,
-        };
-        item.set_contact(contact);
         let device = Some(Device::new("http://host"));
         assert!(item.pin(&Entry { device, ..of(Some(12)) }).is_ok());
         assert!(matches!(item.pin(&of(Some(13))), Err(store::Error::Changed { .. })));

@@ -319,8 +319,10 @@ impl Inner {
         if self.pins {
             same(entry.version.as_ref(), now.version.as_ref(), &name)?;
         }
+        // Where it was asked for, an answer without it tells nothing of it.
+        let asked_before = entry.version.filter(|_| !self.pins);
         let now = Entry {
-            version: now.version.or(entry.version),
+            version: now.version.or(asked_before),
             modified: now.modified.or(entry.modified),
             ..now
         };
