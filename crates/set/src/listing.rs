@@ -48,7 +48,12 @@ enum Drawn {
 
 /// Who is to be woken when the source has more. The source knows one waker: this.
 #[derive(Default)]
-struct Waiting(Mutex<Vec<Waker>>);
+struct Waiting {
+    wakers: Mutex<Vec<Waker>>,
+    /// The source had nothing to give, and has woken nobody since. It is not asked: a list that many
+    /// are made of, and those it is made of, would be asked for each of them, and again for each of those.
+    is_asleep: AtomicBool,
+}
 
 impl Listing {
     pub(crate) fn new(source: Entries) -> Arc<Self> {
@@ -119,14 +124,20 @@ impl Listing {
             return Drawn::More;
         }
         let Some(entries) = source else { return Drawn::End };
+        if self.waiting.is_asleep.swap(true, Ordering::SeqCst) {
+            return Drawn::Nothing;
+        }
         let waker = Waker::from(Arc::clone(&self.waiting));
-        match entries.poll_next_unpin(&mut Context::from_waker(&waker)) {
-            Poll::Pending => Drawn::Nothing,
-            Poll::Ready(None) => {
+        let Poll::Ready(batch) = entries.poll_next_unpin(&mut Context::from_waker(&waker)) else {
+            return Drawn::Nothing;
+        };
+        self.waiting.is_asleep.store(false, Ordering::SeqCst);
+        match batch {
+            None => {
                 *source = None;
                 Drawn::End
             }
-            Poll::Ready(Some(batch)) => {
+            Some(batch) => {
                 self.add(batch);
                 Drawn::More
             }
@@ -208,6 +219,9 @@ impl<'a> Turn<'a> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         *lock(&self.list.drawing) = None;
+        if thread::panicking() {
+            self.list.waiting.is_asleep.store(false, Ordering::SeqCst);
+        }
         drop(self.source.take());
         if self.list.is_for_others.swap(false, Ordering::SeqCst) {
             self.list.waiting.wake_others(self.own);
@@ -217,7 +231,7 @@ impl Drop for Turn<'_> {
 
 impl Waiting {
     fn add(&self, waker: &Waker) {
-        let mut wakers = lock(&self.0);
+        let mut wakers = lock(&self.wakers);
         if !wakers.iter().any(|other| other.will_wake(waker)) {
             wakers.push(waker.clone());
         }
@@ -225,7 +239,7 @@ impl Waiting {
 
     /// Wakes all but one, who stays.
     fn wake_others(&self, own: &Waker) {
-        let mut wakers = lock(&self.0);
+        let mut wakers = lock(&self.wakers);
         let (stay, others) = wakers.drain(..).partition(|waker| waker.will_wake(own));
         *wakers = stay;
         drop(wakers);
@@ -239,7 +253,9 @@ impl Wake for Waiting {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let wakers = std::mem::take(&mut *lock(&self.0));
+        // In this order: who waits from then on asks it.
+        self.is_asleep.store(false, Ordering::SeqCst);
+        let wakers = std::mem::take(&mut *lock(&self.wakers));
         with_stack(|| wakers.into_iter().for_each(Waker::wake));
     }
 }
@@ -247,7 +263,7 @@ impl Wake for Waiting {
 /// Who is woken may be a list, of which nothing else is left, and so on.
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let wakers = std::mem::take(&mut *lock(&self.0));
+        let wakers = std::mem::take(&mut *lock(&self.wakers));
         with_stack(|| drop(wakers));
     }
 }

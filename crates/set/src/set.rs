@@ -217,12 +217,18 @@ impl Set {
     /// What is in either set: a new set, of names that become known in both.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
+        if Arc::ptr_eq(&self.listing, &other.listing) {
+            return self.again();
+        }
         self.made_of(other, algebra::union)
     }
 
     /// What is in both sets: a new set.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
+        if Arc::ptr_eq(&self.listing, &other.listing) {
+            return self.again();
+        }
         self.made_of(other, algebra::intersection)
     }
 
@@ -257,6 +263,12 @@ impl Set {
         let listing = Listing::new(chosen(&self.listing));
         let of = self.source.clone();
         let source = Source::new(Arc::new(move |anew| chosen(&of.listing(anew))));
+        Self::listed_by(&self.engine, source, listing, self.options.clone())
+    }
+
+    /// The same names, of which each is a member of the new set.
+    fn again(&self) -> Self {
+        let (source, listing) = (self.source.clone(), Arc::clone(&self.listing));
         Self::listed_by(&self.engine, source, listing, self.options.clone())
     }
 

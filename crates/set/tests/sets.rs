@@ -190,6 +190,26 @@ fn sets_of_sets_have_no_depth_that_ends_the_process() {
 }
 
 #[test]
+fn a_set_may_be_joined_with_itself_over_and_over() {
+    let folder = folder(&["a", "b"]);
+    let engine = engine();
+    let joins: [fn(&Set) -> Set; 5] = [
+        |set| set.union(set),
+        |set| set.intersection(set),
+        |set| set.union(&set.subset(|_| true)),
+        |set| set.intersection(&set.subset(|_| true)),
+        |set| set.difference(&set.difference(set)),
+    ];
+    for join in joins {
+        let all = set(&engine, &folder, "*", SetOptions::default());
+        let joined = (0..100).fold(all, |made, _| join(&made));
+        let rewound = joined.rewind();
+        assert_eq!(contents(&joined), ["a", "b"]);
+        assert_eq!(rewound.size(), 2);
+    }
+}
+
+#[test]
 fn several_threads_share_a_set() {
     let names: Vec<String> = (0..500).map(|number| format!("{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
