@@ -573,4 +573,35 @@ def test_python_ends_while_a_set_is_waited_for(server: Server) -> None:
         "threading.Thread(target=lambda: next(members).read(), daemon=True).start()\n"
         "while not members.known: pass\n"
     )
+INTERPRETERS = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+refused = '''
+try:
+    import nearfirst
+except ImportError as error:
+    assert "main interpreter" in str(error), error
+else:
+    raise AssertionError
+'''
+def another():
+    number = interpreters.create()
+    assert interpreters.run_string(number, refused) is None
+    interpreters.destroy(number)
+another()
+import nearfirst
+another()
+members = nearfirst.open(sys.argv[1], rank=lambda entry: 1).filter(lambda entry: True)
+assert len(list(members)) == 3
+"""
+
+
+def test_another_interpreter_is_refused_and_takes_nothing_with_it(folder: Path) -> None:
+    command = [sys.executable, "-c", INTERPRETERS, f"{folder}/*.txt"]
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
+
+
     subprocess.run([sys.executable, "-c", code, url], check=True, timeout=PATIENCE_S)

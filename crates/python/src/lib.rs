@@ -16,6 +16,7 @@ mod entry;
 mod error;
 mod file;
 mod filling;
+mod interpreter;
 mod kept;
 mod member;
 mod name;
@@ -35,37 +36,32 @@ use pyo3::prelude::*;
 
 /// Sets and sleds; use them through the package `nearfirst`.
 #[pymodule]
-mod _nearfirst {
-    use pyo3::prelude::*;
-
-    #[pymodule_export]
-    use crate::bell::Bell;
-    #[pymodule_export]
-    use crate::calls::{Call, Calls};
-    #[pymodule_export]
-    use crate::chunks::Chunks;
-    #[pymodule_export]
-    use crate::device::{Device, calibrate, devices};
-    #[pymodule_export]
-    use crate::entry::Entry;
-    #[pymodule_export]
-    use crate::member::Member;
-    #[pymodule_export]
-    use crate::name::redacted;
-    #[pymodule_export]
-    use crate::pick::{Piece, Pieces, pick};
-    #[pymodule_export]
-    use crate::set::{Names, Set, open};
-    #[pymodule_export]
-    use crate::sled::{DeliveryTime, Keys, Sled, delivery_time, sleds};
-    #[pymodule_export]
-    use crate::spec::Spec;
-    #[pymodule_export]
-    use crate::waiting::Waiting;
-
-    #[pymodule_init]
-    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        crate::callback::end_with_python(module)
-    }
+fn _nearfirst(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // Before there is anything that another interpreter would take with it.
+    interpreter::is_main(module.py())?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<bell::Bell>()?;
+    module.add_class::<calls::Call>()?;
+    module.add_class::<calls::Calls>()?;
+    module.add_class::<chunks::Chunks>()?;
+    module.add_class::<device::Device>()?;
+    module.add_class::<entry::Entry>()?;
+    module.add_class::<member::Member>()?;
+    module.add_class::<pick::Piece>()?;
+    module.add_class::<pick::Pieces>()?;
+    module.add_class::<set::Names>()?;
+    module.add_class::<set::Set>()?;
+    module.add_class::<sled::DeliveryTime>()?;
+    module.add_class::<sled::Keys>()?;
+    module.add_class::<sled::Sled>()?;
+    module.add_class::<spec::Spec>()?;
+    module.add_class::<waiting::Waiting>()?;
+    module.add_function(wrap_pyfunction!(device::calibrate, module)?)?;
+    module.add_function(wrap_pyfunction!(device::devices, module)?)?;
+    module.add_function(wrap_pyfunction!(name::redacted, module)?)?;
+    module.add_function(wrap_pyfunction!(pick::pick, module)?)?;
+    module.add_function(wrap_pyfunction!(set::open, module)?)?;
+    module.add_function(wrap_pyfunction!(sled::delivery_time, module)?)?;
+    module.add_function(wrap_pyfunction!(sled::sleds, module)?)?;
+    callback::end_with_python(module)
 }
