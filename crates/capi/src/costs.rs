@@ -10,14 +10,14 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use nearfirst::{Clock, Costs, Local, TableFiles};
+use nearfirst::{Clock, Costs, Local, Process, TableFiles};
 
 use crate::error::answer;
 use crate::memory::put_text;
 
 /// Costs, and the process that asks them.
 struct Own {
-    process: u32,
+    process: Process,
     costs: Arc<Costs>,
 }
 
@@ -25,7 +25,7 @@ struct Own {
 /// copy with locks that a thread, which it has no copy of, may have held.
 pub(crate) fn costs() -> &'static Arc<Costs> {
     static OWN: AtomicPtr<Own> = AtomicPtr::new(ptr::null_mut());
-    let process = std::process::id();
+    let process = Process::this();
     let mut known = OWN.load(Ordering::Acquire);
     loop {
         // SAFETY: null, or leaked below, and not changed after.

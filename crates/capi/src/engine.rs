@@ -4,16 +4,16 @@
 
 #![expect(unsafe_code, reason = "a function is registered with the C library")]
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nearfirst::{Engine, Setup, Stores};
+use nearfirst::{Engine, Process, Setup, Stores};
 
 use crate::costs::costs;
 use crate::error::{Failure, answer};
 
 /// The process that made the first call on sets; 0 before it.
-static OWNER: AtomicU32 = AtomicU32::new(0);
+static OWNER: AtomicU64 = AtomicU64::new(0);
 
 /// Those that sets use; others are kept until one more is made, for sets that are opened alike.
 static ENGINES: Mutex<Vec<(Setup, Engine)>> = Mutex::new(Vec::new());
@@ -24,12 +24,13 @@ static ENGINES: Mutex<Vec<(Setup, Engine)>> = Mutex::new(Vec::new());
 /// `EOPNOTSUPP` in a fork of a process that used sets: it has a copy of their
 /// locks, in whatever state they were, and none of the threads.
 pub(crate) fn own() -> Result<(), Failure> {
-    let this = std::process::id();
+    let this = Process::this().to_bits();
     match OWNER.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed) {
         Err(owner) if owner != this => {
             let message = format!(
-                "sets belong to process {owner}, which this is a fork of; \
-                 make the first call on sets after the fork, or exec"
+                "sets belong to process {}, which this is a fork of; \
+                 make the first call on sets after the fork, or exec",
+                Process::from_bits(owner).number()
             );
             Err(Failure::new(libc::EOPNOTSUPP, message))
         }
@@ -81,7 +82,7 @@ fn at_exit(function: extern "C" fn()) -> Result<(), Failure> {
 /// Ends the programs and the queries that list names: nobody lives to drop the listings.
 extern "C" fn end_listings() {
     // A fork has the handlers of its parent.
-    if OWNER.load(Ordering::Relaxed) == std::process::id() {
+    if OWNER.load(Ordering::Relaxed) == Process::this().to_bits() {
         answer((), || {
             let engines: Vec<Engine> = engines().iter().map(|(_, one)| one.clone()).collect();
             for one in engines {

@@ -30,7 +30,8 @@ pub use sled::{
 pub use store::{
     Algorithm, Answer, Backing, Bindings, ByteStream, Cause, Checksum, Clock, Costs, Entries,
     Entry, Error, Fnmatch, Kind, Local, Located, Mount, Mounts, Name, PartLengths, Pattern,
-    Permissions, Probe, Progress, Query, Reading, Reason, Recall, Sequence, SpillFolder, Status,
-    StorageOptions, Store, Stores, StoresOptions, TableFiles, Tier, Version, Warning, patiently,
-    probe_first, probe_memory, system_number, unix_parts, unix_s, unwritten, without_number,
+    Permissions, Probe, Process, Progress, Query, Reading, Reason, Recall, Sequence, SpillFolder,
+    Status, StorageOptions, Store, Stores, StoresOptions, TableFiles, Tier, Version, Warning,
+    patiently, probe_first, probe_memory, system_number, unix_parts, unix_s, unwritten,
+    without_number,
 };

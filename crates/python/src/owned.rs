@@ -2,6 +2,7 @@
 
 use std::mem::ManuallyDrop;
 
+use nearfirst::Process;
 use pyo3::PyResult;
 use pyo3::exceptions::PyRuntimeError;
 
@@ -12,17 +13,17 @@ use pyo3::exceptions::PyRuntimeError;
 #[derive(Debug)]
 pub(crate) struct Owned<T> {
     value: ManuallyDrop<T>,
-    process: u32,
+    process: Process,
 }
 
 impl<T> Owned<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { value: ManuallyDrop::new(value), process: std::process::id() }
+        Self { value: ManuallyDrop::new(value), process: Process::this() }
     }
 
     /// Whether this is the process that it was made in.
     pub(crate) fn is_ours(&self) -> bool {
-        self.process == std::process::id()
+        self.process == Process::this()
     }
 
     /// The value, in the process that it was made in.
@@ -39,7 +40,7 @@ impl<T> Owned<T> {
         if self.is_ours() {
             return Ok(());
         }
-        let made = self.process;
+        let made = self.process.number();
         Err(PyRuntimeError::new_err(format!(
             "it was opened by process {made}, which this is a fork of; open sets after the fork"
         )))
