@@ -166,6 +166,17 @@ async fn what_a_program_leaves_behind_ends_with_it() {
     }
 }
 
+#[tokio::test]
+async fn a_program_that_another_part_of_the_process_waited_for_is_told_of() {
+    let mut entries = run("", &["sh", "-c", "echo $$"]);
+    let pid = entries.next().await.expect("printed").expect("printed").name.to_string();
+    let leader = rustix::process::Pid::from_raw(pid.parse().expect("a number"));
+    rustix::process::waitpid(leader, rustix::process::WaitOptions::empty()).expect("a child");
+    let told = listed(entries).await;
+    assert!(told.concat().contains("how it ended is not known"), "{told:?}");
+    assert!(told.concat().contains("waits for any of them itself"), "{told:?}");
+}
+
 #[test]
 fn a_program_does_not_outlive_the_runtime() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

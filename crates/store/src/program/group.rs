@@ -1,7 +1,7 @@
 //! A program and all that it started, which end when nobody listens any more.
 
-use std::collections::HashSet;
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::sync::lock;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, pidfd_open,
+    waitid,
 };
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::runtime::Handle;
@@ -30,9 +31,9 @@ pub(super) struct Running {
 
 #[derive(Debug, Default)]
 struct Groups {
-    alive: HashSet<Pid>,
+    alive: Vec<Arc<Leader>>,
     /// Those whose leaders have ended: what these left behind was asked to end.
-    left: HashSet<Pid>,
+    left: Vec<Arc<Leader>>,
     /// How many are being started, which may take for ever.
     starting: usize,
     /// Nothing is started any more.
@@ -44,18 +45,19 @@ impl Running {
         lock(&self.groups)
     }
 
-    fn remove(&self, group: Pid) {
+    fn remove(&self, leader: &Arc<Leader>) {
         let mut groups = self.groups();
-        groups.alive.remove(&group);
-        groups.left.remove(&group);
+        let is_another = |other: &Arc<Leader>| !Arc::ptr_eq(other, leader);
+        groups.alive.retain(is_another);
+        groups.left.retain(is_another);
         drop(groups);
         self.ended.notify_all();
     }
 
-    fn leave(&self, group: Pid) {
+    fn leave(&self, leader: &Arc<Leader>) {
         let mut groups = self.groups();
-        groups.alive.remove(&group);
-        groups.left.insert(group);
+        groups.alive.retain(|other| !Arc::ptr_eq(other, leader));
+        groups.left.push(Arc::clone(leader));
         drop(groups);
         self.ended.notify_all();
     }
@@ -78,10 +80,7 @@ impl Running {
 
 impl Groups {
     fn signal(&self, signal: Signal) {
-        for &group in self.alive.union(&self.left) {
-            // It may have ended this moment.
-            kill_process_group(group, signal).ok();
-        }
+        self.alive.iter().chain(&self.left).for_each(|leader| leader.signal(signal));
     }
 
     fn is_over(&self) -> bool {
@@ -90,34 +89,63 @@ impl Groups {
 
     /// Whether leaders live or begin to, as far as can be seen: nobody may be there to tell of their ends.
     fn are_alive(&mut self) -> bool {
-        for leader in self.alive.clone() {
-            match has_ended(leader) {
-                Ok(None) => continue,
-                Ok(Some(_)) => self.left.insert(leader),
-                // Somebody waited for it: its number may be another's.
-                Err(_) => false,
-            };
-            self.alive.remove(&leader);
+        for leader in std::mem::take(&mut self.alive) {
+            match leader.ended() {
+                Ok(None) => self.alive.push(leader),
+                Ok(Some(_)) => self.left.push(leader),
+                Err(_) => {}
+            }
         }
         !self.is_over()
     }
 }
 
-/// How a child has ended, if it has; it is not waited for.
-fn has_ended(child: Pid) -> rustix::io::Result<Option<WaitIdStatus>> {
-    waitid(
-        WaitId::Pid(child),
-        WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT,
-    )
+/// A child that leads a process group.
+#[derive(Debug)]
+struct Leader {
+    group: Pid,
+    /// The child, and no other that has its number once somebody waited for it; `None` where the system
+    /// does not know such.
+    child: Option<OwnedFd>,
+}
+
+impl Leader {
+    /// Of a child that was started this moment.
+    fn new(group: Pid) -> Self {
+        Self { group, child: pidfd_open(group, PidfdFlags::empty()).ok() }
+    }
+
+    fn looked_at(&self, how: WaitIdOptions) -> rustix::io::Result<Option<WaitIdStatus>> {
+        let child = self.child.as_ref().map(|child| WaitId::PidFd(child.as_fd()));
+        let child = child.unwrap_or(WaitId::Pid(self.group));
+        waitid(child, how | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT)
+    }
+
+    /// How it has ended, if it has; it is not waited for.
+    ///
+    /// # Errors
+    /// Somebody waited for it: its number may be another's.
+    fn ended(&self) -> rustix::io::Result<Option<WaitIdStatus>> {
+        self.looked_at(WaitIdOptions::EXITED)
+    }
+
+    /// Signals its group, as long as its number is its own.
+    fn signal(&self, signal: Signal) {
+        if self.ended().is_ok() {
+            // It may have ended this moment.
+            kill_process_group(self.group, signal).ok();
+        }
+    }
 }
 
 /// The process group of a child that leads one.
 ///
 /// The child is not waited for before its group is signalled for the last
-/// time: as long as it is not, its number cannot become another's.
+/// time: as long as it is not, its number cannot become another's. Its program may wait for any child;
+/// then nothing is signalled any more.
 #[derive(Debug)]
 pub(super) struct Group {
-    leader: Option<(Child, Pid)>,
+    leader: Option<(Child, Arc<Leader>)>,
     runtime: Handle,
     running: Arc<Running>,
 }
@@ -140,15 +168,16 @@ impl Group {
         let child = command.process_group(0).spawn();
         let pid = child.as_ref().ok().and_then(Child::id);
         let pid = pid.and_then(|id| Pid::from_raw(id.cast_signed()));
+        let leader = pid.map(|pid| Arc::new(Leader::new(pid)));
         let mut groups = running.groups();
         groups.starting -= 1;
-        groups.alive.extend(pid);
+        groups.alive.extend(leader.clone());
         let closed = groups.closed;
         drop(groups);
         running.ended.notify_all();
         let mut child = child?;
         let printed = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let leader = pid.map(|pid| (child, pid));
+        let leader = leader.map(|leader| (child, leader));
         let group = Self { leader, runtime: Handle::current(), running: Arc::clone(running) };
         // So that none escapes: it ends as this is dropped.
         if closed { Err(io::ErrorKind::Interrupted.into()) } else { Ok((group, printed)) }
@@ -157,8 +186,7 @@ impl Group {
     /// Whether it is stopped because it is in the background of a terminal and would read from it.
     pub(super) fn is_stopped_at_terminal(&self) -> bool {
         let Some((_, leader)) = &self.leader else { return false };
-        let looks = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let stopped = waitid(WaitId::Pid(*leader), looks).ok().flatten();
+        let stopped = leader.looked_at(WaitIdOptions::STOPPED).ok().flatten();
         let signal = stopped.and_then(|stopped| stopped.stopping_signal());
         [Signal::TTIN, Signal::TTOU].iter().any(|stops| Some(stops.as_raw()) == signal)
     }
@@ -168,18 +196,17 @@ impl Group {
         let Some((_, leader)) = &self.leader else {
             return Err(io::Error::other("it was waited for before"));
         };
-        let (leader, mut pause) = (*leader, LOOKS_AFTER);
+        let (leader, mut pause) = (Arc::clone(leader), LOOKS_AFTER);
         loop {
-            match has_ended(leader) {
+            match leader.ended() {
                 Ok(Some(ended)) => {
-                    self.running.leave(leader);
+                    self.running.leave(&leader);
                     self.end();
                     return Ok(status(&ended));
                 }
                 Ok(None) => tokio::time::sleep(pause).await,
-                // Somebody else waited for it: its number may be another's.
                 Err(error) => {
-                    self.running.remove(leader);
+                    self.running.remove(&leader);
                     self.leader = None;
                     return Err(error.into());
                 }
@@ -190,9 +217,9 @@ impl Group {
 
     /// Asks all of the group to end, and has those killed that do not.
     fn end(&mut self) {
-        let Some((child, pid)) = self.leader.take() else { return };
-        kill_process_group(pid, Signal::TERM).ok();
-        let mut doomed = Doomed(Some((child, pid)), Arc::clone(&self.running));
+        let Some((child, leader)) = self.leader.take() else { return };
+        leader.signal(Signal::TERM);
+        let mut doomed = Doomed(Some((child, leader)), Arc::clone(&self.running));
         // If the runtime ends before this does, it drops `doomed` and with it the group.
         self.runtime.spawn(async move {
             tokio::time::sleep(ENDS_WITHIN).await;
@@ -217,13 +244,13 @@ impl Drop for Group {
 }
 
 /// A group that was asked to end, and is killed if it has not by the time this is dropped.
-struct Doomed(Option<(Child, Pid)>, Arc<Running>);
+struct Doomed(Option<(Child, Arc<Leader>)>, Arc<Running>);
 
 impl Doomed {
     fn kill(&mut self) -> Option<Child> {
-        let (child, pid) = self.0.take()?;
-        kill_process_group(pid, Signal::KILL).ok();
-        self.1.remove(pid);
+        let (child, leader) = self.0.take()?;
+        leader.signal(Signal::KILL);
+        self.1.remove(&leader);
         Some(child)
     }
 }

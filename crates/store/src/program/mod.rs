@@ -215,7 +215,9 @@ impl Running {
             Ok(status) if status.success() => Ok(None),
             Ok(status) => Err(refused(ending(status))),
             Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Err(refused(
-                "how it ended is not known: this process ignores its children (SIGCHLD)".into(),
+                "how it ended is not known, and names may be missing: this process ignores its children \
+                 (SIGCHLD), or waits for any of them itself"
+                    .into(),
             )),
             Err(error) => Err(refused(io_reason(&error))),
         }
