@@ -429,6 +429,11 @@ fn a_program_has_names_of_its_own_that_are_also_in_the_library() {
 }
 
 #[test]
+fn daemons_are_served_as_others() {
+    passes("daemons");
+}
+
+#[test]
 fn pieces_are_whole_records() {
     passes("records");
 }

@@ -44,6 +44,7 @@ mod scratch_folder;
 mod silence;
 #[cfg(feature = "sql")]
 mod sql;
+mod standard;
 mod state_folder;
 mod storage_options;
 mod store;
@@ -80,6 +81,7 @@ pub use process::Process;
 pub use program::Programs;
 pub use scratch_folder::SpillFolder;
 pub use silence::heard_within;
+pub use standard::Standard;
 pub use state_folder::{Readers, StateFolder};
 pub use storage_options::StorageOptions;
 pub use store::{

@@ -94,6 +94,8 @@ impl Engine {
     /// The system's, if it gives no threads.
     pub fn new(stores: Arc<Stores>, costs: Arc<Costs>, options: EngineOptions) -> io::Result<Self> {
         has_descriptors()?;
+        // Its threads keep what they begin with open.
+        let _others = store::Standard::held();
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         // A runtime that is refused one of its threads waits for it without an end.
         let threads = store::threads_given(cores.min(WORKERS_MAX) + 1, 2)?;
