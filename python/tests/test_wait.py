@@ -551,6 +551,14 @@ if child == 0:
             assert "fork" in str(error), error
         else:
             os._exit(1)
+    assert "fork" in repr(members), repr(members)
+    members.close()
+    try:
+        members.order_taken
+    except RuntimeError:
+        pass
+    else:
+        os._exit(3)
     del members, first
     gc.collect()
     anew = sorted(member.read() for member in nearfirst.open(sys.argv[1]))
@@ -565,14 +573,6 @@ def test_a_fork_is_told_and_opens_its_own(folder: Path) -> None:
     subprocess.run(command, check=True, timeout=PATIENCE_S)
 
 
-def test_python_ends_while_a_set_is_waited_for(server: Server) -> None:
-    url = server.put("held", b"a", hold=True)
-    code = (
-        "import sys, threading, nearfirst\n"
-        "members = nearfirst.open(*sys.argv[1:], rank=lambda entry: 1.0)\n"
-        "threading.Thread(target=lambda: next(members).read(), daemon=True).start()\n"
-        "while not members.known: pass\n"
-    )
 INTERPRETERS = """
 import sys
 try:
@@ -604,4 +604,12 @@ def test_another_interpreter_is_refused_and_takes_nothing_with_it(folder: Path) 
     subprocess.run(command, check=True, timeout=PATIENCE_S)
 
 
+def test_python_ends_while_a_set_is_waited_for(server: Server) -> None:
+    url = server.put("held", b"a", hold=True)
+    code = (
+        "import sys, threading, nearfirst\n"
+        "members = nearfirst.open(*sys.argv[1:], rank=lambda entry: 1.0)\n"
+        "threading.Thread(target=lambda: next(members).read(), daemon=True).start()\n"
+        "while not members.known: pass\n"
+    )
     subprocess.run([sys.executable, "-c", code, url], check=True, timeout=PATIENCE_S)

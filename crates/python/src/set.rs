@@ -37,6 +37,8 @@ use crate::{error, name};
 #[pyclass(frozen, module = "nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Set {
+    /// Where it was opened.
+    process: Owned<()>,
     open: Mutex<Option<Arc<Open>>>,
     /// Its rank and filter functions and its stores, and those of the sets that it is made of.
     kept: Vec<Py<Kept>>,
@@ -88,6 +90,13 @@ struct Ground {
     shared: Arc<Shared>,
     /// Of its rank or filter function.
     trouble: Option<Arc<Trouble>>,
+}
+
+impl Ground {
+    /// What tells it from others.
+    fn place(&self) -> (*const Shared, Option<*const Trouble>) {
+        (Arc::as_ptr(&self.shared), self.trouble.as_ref().map(Arc::as_ptr))
+    }
 }
 
 impl Open {
@@ -207,6 +216,7 @@ impl Set {
             listings: Mutex::default(),
         };
         Self {
+            process: Owned::new(()),
             open: Mutex::new(Some(Arc::new(open))),
             kept,
             yields_errors,
@@ -270,12 +280,19 @@ impl Set {
         let other = other_set.map(Self::open).transpose()?;
         let (left, right) = (this.set()?, other.as_ref().map(|other| other.set()).transpose()?);
         let set = py.detach(|| make(left, right));
-        let mut kept = self.kept(py);
-        kept.extend(other_set.iter().flat_map(|other| other.kept(py)));
+        let (mut kept, mut grounds) = (self.kept(py), this.grounds.clone());
+        if let Some((other, open)) = other_set.zip(other.as_ref()) {
+            kept.extend(other.kept(py));
+            grounds.extend(open.grounds.iter().cloned());
+            // Each once, as sets may be made of the same ones over and over; the first is the set's own.
+            kept.sort_by_key(Py::as_ptr);
+            kept.dedup_by_key(|object| object.as_ptr());
+            grounds[1..].sort_by_key(Ground::place);
+            grounds.dedup_by_key(|ground| ground.place());
+        }
         let (ground, function) = more.unzip();
         kept.extend(function.into_iter().flatten());
-        let others = other.iter().flat_map(|other| other.grounds.iter());
-        let grounds = this.grounds.iter().chain(others).cloned().chain(ground).collect();
+        grounds.extend(ground);
         Ok(Self::new(set, grounds, kept, self.yields_errors))
     }
 }
@@ -435,6 +452,7 @@ impl Set {
     /// The names yielded, as `open(order=...)` takes them; a closed set tells them, too.
     #[getter]
     fn order_taken<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyString>>> {
+        self.process.get()?;
         let names = if let Some(taken) = self.taken.get() {
             let taken = taken.get()?;
             py.detach(|| taken.names())
@@ -472,11 +490,12 @@ impl Set {
     fn __repr__(&self) -> String {
         let (members, errors, ended) = self.progress();
         let open = locked(&self.open);
-        let known = open.as_ref().and_then(|open| Some(open.set().ok()?.known()));
+        let known = open.as_ref().map(|open| Some(open.set().ok()?.known()));
         let state = match (known, ended) {
             (None, _) => "closed".to_owned(),
-            (Some(known), false) => format!("{known} known so far"),
-            (Some(known), true) => format!("all of {known}"),
+            (Some(None), _) => "opened before a fork".to_owned(),
+            (Some(Some(known)), false) => format!("{known} known so far"),
+            (Some(Some(known)), true) => format!("all of {known}"),
         };
         format!("<nearfirst.Set {members} members and {errors} errors yielded, {state}>")
     }
