@@ -55,7 +55,7 @@ class Entry:
 
     Of a file of this machine listing tells only the name. Its size, version and time, and
     whether it is cold, are asked of the system when they are read, which takes as long as its
-    mount takes.
+    mount takes. Entries are equal that were told the same.
     """
 
     def __new__(
@@ -67,6 +67,8 @@ class Entry:
         modified: float | None = None,
         is_cold: bool = False,
     ) -> Self: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
     def __getnewargs_ex__(self) -> tuple[tuple[str, int | None], dict[str, object]]: ...
     @property
     def name(self) -> str:
@@ -337,6 +339,8 @@ class Spec:
 class Sled:
     """A byte range of a file with one estimate."""
 
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
     @staticmethod
     def _unpickled(
         offset: int,
@@ -383,6 +387,8 @@ class Sled:
 class DeliveryTime:
     """Estimated time to read a whole file."""
 
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
     @staticmethod
     def _unpickled(p50: float, p90: float, unknown_bytes: int, cold_bytes: int) -> DeliveryTime: ...
     @property

@@ -59,9 +59,9 @@ class NearfirstError(Exception):
         shown = _shown(self.name)
         return f"{shown or repr('')}: {self.reason}" if self.reason else shown
 
-    def __reduce__(self) -> tuple[type[NearfirstError], tuple[object, ...]]:
-        """So that it passes between processes."""
-        return type(self), (self.name, self.reason, getattr(self, "errno", None))
+    def __reduce__(self) -> tuple[type[NearfirstError], tuple[object, ...], dict[str, object]]:
+        """So that it passes between processes, with its notes."""
+        return type(self), (self.name, self.reason, getattr(self, "errno", None)), vars(self)
 
 
 class NotFound(NearfirstError, FileNotFoundError):
@@ -93,10 +93,6 @@ class Busy(NearfirstError):
         """Of an object, for a reason, with the server's wish."""
         super().__init__(name, reason, errno)
         self.retry_after = retry_after
-
-    def __reduce__(self) -> tuple[type[Busy], tuple[object, ...]]:
-        """So that it passes between processes."""
-        return type(self), (self.name, self.reason, None, self.retry_after)
 
 
 class Interrupted(NearfirstError, ConnectionError):

@@ -260,6 +260,11 @@ def test_errors_are_what_python_calls_them(folder: Path) -> None:
         again = pickle.loads(pickle.dumps(error))  # noqa: S301
         assert (str(again), again.errno) == (str(error), error.errno)
     assert refused.value.errno == errno.ECONNRESET
+    busy = nearfirst.Busy("s3://b/k", "busy", retry_after=1.5)
+    for noted in (busy, refused.value, nearfirst.SpecError("x", "no spec")):
+        noted.add_note("of the third try")
+        for same in (copy.copy(noted), pickle.loads(pickle.dumps(noted))):  # noqa: S301
+            assert (str(same), vars(same)) == (str(noted), vars(noted))
     assert isinstance(is_folder.value, nearfirst.Io)
     assert is_folder.value.errno == errno.EISDIR
 
@@ -472,9 +477,24 @@ def test_entries_are_pickled(folder: Path) -> None:
         again = pickle.loads(pickle.dumps(entry, protocol))  # noqa: S301 - our own
         assert (again.name, again.size, again.version) == ("s3://b/k", 7, "v")
         assert (again.modified, again.is_cold) == (entry.modified, True)
+        assert len({again, entry}) == 1
+    assert entry != nearfirst.Entry("s3://b/k", 8)
     file = nearfirst.Entry(folder / "a.txt")
     file = pickle.loads(pickle.dumps(file))  # noqa: S301 - our own
     assert (file.name, file.size) == (f"{folder}/a.txt", 9)
+
+
+def test_sets_and_members_are_referred_to_weakly(folder: Path) -> None:
+    members = nearfirst.open(folder / "a.txt")
+    member = next(members)
+    assert (weakref.ref(members)(), weakref.ref(member)()) == (members, member)
+
+
+def test_a_set_is_filtered_and_joined_as_often_as_one_likes(folder: Path) -> None:
+    members = nearfirst.open(f"{folder}/*.txt")
+    for _ in range(100):
+        members = (members & members) | members.filter(bool)
+    assert len(members) == 3
 
 
 STUB = """

@@ -43,6 +43,7 @@ def test_costs_are_pickled(file: Path, protocol: int) -> None:
     def kept(value: Any, fields: str) -> None:
         again = pickle.loads(pickle.dumps(value, protocol))  # noqa: S301 - our own
         assert type(again) is type(value)
+        assert len({again, value}) == 1
         assert attrgetter(*fields.split())(again) == attrgetter(*fields.split())(value)
 
     for sled in nearfirst.sleds(file):

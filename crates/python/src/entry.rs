@@ -15,8 +15,8 @@ use crate::{apart, name};
 ///
 /// Of a file of this machine listing tells only the name. Its size, version and time, and
 /// whether it is cold, are asked of the system when they are read, which takes as long as its
-/// mount takes.
-#[pyclass(frozen, module = "nearfirst")]
+/// mount takes. Entries are equal that were told the same.
+#[pyclass(frozen, eq, module = "nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) told: nearfirst::Entry,
@@ -24,7 +24,20 @@ pub(crate) struct Entry {
     known: OnceLock<nearfirst::Entry>,
 }
 
+/// By what a pickled one keeps, too.
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.compared() == other.compared()
+    }
+}
+
 impl Entry {
+    fn compared(&self) -> (&Name, Option<u64>, Option<&str>, Option<f64>, bool) {
+        let nearfirst::Entry { name, size, version, modified, tier, .. } = &self.told;
+        let version = version.as_ref().map(Version::as_str);
+        (name, *size, version, modified.map(nearfirst::unix_s), tier.is_cold())
+    }
+
     pub(crate) fn new(told: nearfirst::Entry) -> Self {
         Self { told, known: OnceLock::new() }
     }
@@ -148,13 +161,18 @@ impl Entry {
         &self,
         py: Python<'py>,
     ) -> PyResult<(Positional<'py>, Bound<'py, PyDict>)> {
-        let nearfirst::Entry { name, size, version, modified, tier, .. } = &self.told;
+        let (name, size, version, modified, is_cold) = self.compared();
         let more = [
-            ("version", version.as_ref().map(Version::as_str).into_pyobject(py)?),
-            ("modified", modified.map(nearfirst::unix_s).into_pyobject(py)?),
-            ("is_cold", tier.is_cold().into_pyobject(py)?.to_owned().into_any()),
+            ("version", version.into_pyobject(py)?),
+            ("modified", modified.into_pyobject(py)?),
+            ("is_cold", is_cold.into_pyobject(py)?.to_owned().into_any()),
         ];
-        Ok(((name::to_python(py, name), *size), more.into_py_dict(py)?))
+        Ok(((name::to_python(py, name), size), more.into_py_dict(py)?))
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        let (name, size, version, modified, is_cold) = self.compared();
+        (name.as_bytes(), size, version, modified, is_cold).into_pyobject(py)?.hash()
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

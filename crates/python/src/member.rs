@@ -34,7 +34,7 @@ import_exception!(io, UnsupportedOperation);
 /// It is read forwards, and what was read is let go. For the whole as a buffer
 /// (`memoryview(member)`, `numpy.frombuffer(member)`), a file or a path, ask
 /// before reading.
-#[pyclass(frozen, module = "nearfirst")]
+#[pyclass(frozen, weakref, module = "nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Member {
     entry: nearfirst::Entry,

@@ -34,7 +34,7 @@ use crate::{error, name};
 /// member, always a member; it is current, but not necessarily complete. Each
 /// member is yielded once, to one of the threads that iterate. Nothing is
 /// fetched before the first is asked for.
-#[pyclass(frozen, module = "nearfirst")]
+#[pyclass(frozen, weakref, module = "nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Set {
     /// Where it was opened.

@@ -22,8 +22,8 @@ use crate::options;
 use crate::wait::wait;
 
 /// A byte range of a file with one estimate.
-#[pyclass(frozen, get_all, module = "nearfirst")]
-#[derive(Debug, Clone)]
+#[pyclass(frozen, get_all, eq, module = "nearfirst")]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sled {
     /// First byte.
     offset: u64,
@@ -67,6 +67,14 @@ impl From<&nearfirst::Sled> for Sled {
     }
 }
 
+impl Sled {
+    fn pickled(&self) -> Pickled {
+        let sled = self.clone();
+        let cost = (sled.latency, sled.latency_p90, sled.bandwidth, sled.bandwidth_p90);
+        (sled.offset, sled.length, sled.device, sled.place, cost)
+    }
+}
+
 #[pymethods]
 impl Sled {
     fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -90,10 +98,11 @@ impl Sled {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Call<'py, Pickled>> {
-        let sled = self.clone();
-        let cost = (sled.latency, sled.latency_p90, sled.bandwidth, sled.bandwidth_p90);
-        let pickled = (sled.offset, sled.length, sled.device, sled.place, cost);
-        Ok((py.get_type::<Self>().getattr("_unpickled")?, pickled))
+        Ok((py.get_type::<Self>().getattr("_unpickled")?, self.pickled()))
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        self.pickled().into_pyobject(py)?.hash()
     }
 
     fn __repr__(&self) -> String {
@@ -103,8 +112,8 @@ impl Sled {
 }
 
 /// Estimated time to read a whole file.
-#[pyclass(frozen, get_all, module = "nearfirst")]
-#[derive(Debug, Clone)]
+#[pyclass(frozen, get_all, eq, module = "nearfirst")]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DeliveryTime {
     /// Seconds for the part whose cost is known, in the median.
     p50: f64,
@@ -123,6 +132,12 @@ impl From<nearfirst::DeliveryTime> for DeliveryTime {
     }
 }
 
+impl DeliveryTime {
+    fn pickled(&self) -> (f64, f64, u64, u64) {
+        (self.p50, self.p90, self.unknown_bytes, self.cold_bytes)
+    }
+}
+
 #[pymethods]
 impl DeliveryTime {
     /// Whether the times cover all of the file.
@@ -138,8 +153,11 @@ impl DeliveryTime {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Call<'py, (f64, f64, u64, u64)>> {
-        let pickled = (self.p50, self.p90, self.unknown_bytes, self.cold_bytes);
-        Ok((py.get_type::<Self>().getattr("_unpickled")?, pickled))
+        Ok((py.get_type::<Self>().getattr("_unpickled")?, self.pickled()))
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        self.pickled().into_pyobject(py)?.hash()
     }
 
     fn __repr__(&self) -> String {
