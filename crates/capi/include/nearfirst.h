@@ -151,7 +151,7 @@ struct nf_set_options {
   int order;
   // `NF_SAME_NAME` or `NF_SAME_CONTENT`.
   int duplicates;
-  // Other than 0: programs that specs name are run. Otherwise they are `EPERM`.
+  // 1: programs that specs name are run; 0: they are `EPERM`.
   int allow_programs;
   // 1: links of public pages to private networks and to files of this machine are followed; 0: they
   // are not.

@@ -45,7 +45,7 @@ pub struct SetOptions {
     pub order: c_int,
     /// `NF_SAME_NAME` or `NF_SAME_CONTENT`.
     pub duplicates: c_int,
-    /// Other than 0: programs that specs name are run. Otherwise they are `EPERM`.
+    /// 1: programs that specs name are run; 0: they are `EPERM`.
     pub allow_programs: c_int,
     /// 1: links of public pages to private networks and to files of this machine are followed; 0: they
     /// are not.
@@ -112,6 +112,7 @@ impl SetOptions {
         specs: *const *const c_char,
         count: usize,
     ) -> Result<Vec<Spec>, Failure> {
+        let allows_programs = flag(self.allow_programs, "allow_programs")?;
         // SAFETY: as promised to this function.
         let texts = unsafe { strings(specs, count, "specs", "spec") }?;
         if flag(self.names_as_they_stand, "names_as_they_stand")? {
@@ -121,7 +122,7 @@ impl SetOptions {
         let specs: Vec<Spec> = parsed
             .collect::<Result<_, _>>()
             .map_err(|error| Failure::new(libc::EINVAL, error.to_string()))?;
-        if self.allow_programs == 0 {
+        if !allows_programs {
             no_programs(&specs)?;
         }
         Ok(specs)
@@ -269,7 +270,11 @@ fn stall(seconds: f64) -> Result<Option<Duration>, Failure> {
         return Ok(None);
     }
     let stall = Duration::try_from_secs_f64(seconds);
-    stall.map(Some).map_err(|error| Failure::new(libc::EINVAL, format!("stall_s: {error}")))
+    stall.map(Some).map_err(|_| {
+        let message =
+            format!("{seconds}: stall_s is a number of seconds from 0 on, and not for ever");
+        Failure::new(libc::EINVAL, message)
+    })
 }
 
 fn storage_of(options: &[&CStr]) -> Result<StorageOptions, Failure> {

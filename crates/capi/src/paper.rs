@@ -119,6 +119,7 @@ pub unsafe extern "C" fn sleds_pick_next_read_as(
         };
         let next = PICKS.with(fd.into(), next).unwrap_or_else(|| Err(none_begun(fd)))?;
         let Some((at, length)) = next else {
+            let _of_no_size = Integer::of(0, offset_size)?;
             // SAFETY: the C caller promises that it may be written at this size.
             unsafe { Integer::of(0, nbytes_size)?.put(nbytes, "nbytes") }?;
             return Ok(0);

@@ -215,6 +215,7 @@ impl World {
                 handed.hand(offset.cast_unsigned(), nbytes.cast_unsigned());
             }
             Some(handed) if answer == 0 => {
+                assert!(sizes_are_good);
                 assert_eq!(nbytes, 0);
                 handed.end();
             }

@@ -114,7 +114,7 @@ static void what_brings_nothing_is_given_up(const char *never) {
     FAILS(nf_set_iterate(set), -1, ECONNRESET, "for 0.05 s");
     CHECK(nf_set_iterate(set) == 0 && nf_set_close(set) == 0);
     options.stall_s = -1;
-    FAILS(nf_set_open_with(&never, 1, &options), -1, EINVAL, "stall_s");
+    FAILS(nf_set_open_with(&never, 1, &options), -1, EINVAL, "-1: stall_s is a number of seconds");
 }
 
 static void a_part_is_tried_as_often_as_said(const char *server) {

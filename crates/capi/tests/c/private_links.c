@@ -12,6 +12,8 @@ int main(int argc, char **argv) {
 
     struct nf_set_options unset = {.allow_private_links = 0x5a5a5a5a};
     FAILS(nf_set_open_with(specs, 1, &unset), -1, EINVAL, "allow_private_links is 0 or 1");
+    unset = (struct nf_set_options){.allow_programs = -1};
+    FAILS(nf_set_open_with(specs, 1, &unset), -1, EINVAL, "allow_programs is 0 or 1");
 
     set = nf_set_open_with(specs, 1, &allowed);
     int fd = nf_set_iterate(set);
