@@ -21,6 +21,7 @@ mod waiting;
 
 use std::fmt;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
@@ -91,9 +92,9 @@ impl Engine {
     /// Over these stores, and the costs that files are located by.
     ///
     /// # Errors
-    /// The system's, if it gives no threads.
+    /// The system's, if it gives no threads, or not what a runtime hears of signals by.
     pub fn new(stores: Arc<Stores>, costs: Arc<Costs>, options: EngineOptions) -> io::Result<Self> {
-        has_descriptors()?;
+        may_have_runtime()?;
         // Its threads keep what they begin with open.
         let _others = store::Standard::held();
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -201,11 +202,14 @@ impl Inner {
     }
 }
 
-/// Whether there are descriptors for a runtime, which panics where it gets none.
-fn has_descriptors() -> io::Result<()> {
+/// Whether there are descriptors for a runtime, and sockets, which panics where it gets none.
+fn may_have_runtime() -> io::Result<()> {
     let spare = |_| rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC);
     (0..RUNTIME_DESCRIPTORS).map(spare).collect::<Result<Vec<_>, _>>()?;
-    Ok(())
+    UnixStream::pair().map(drop).map_err(|error| {
+        let reason = store::io_reason(&error);
+        io::Error::new(error.kind(), format!("no pair of sockets can be had: {reason}"))
+    })
 }
 
 impl Drop for Inner {
