@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, memfd_create};
-use rustix::process::{Resource, Signal};
+use rustix::io::Errno;
+use rustix::process::{Resource, Signal, WaitId, WaitIdOptions, waitid};
 use rustix::thread::CapabilitySet;
 
 use super::report::Reporter;
@@ -117,6 +118,7 @@ enum Parted {
 }
 
 fn part() -> io::Result<Parted> {
+    may_wait()?;
     let signals = Signals::hold_all()?;
     let (ours, theirs) = UnixStream::pair()?;
     let waiter = rustix::process::getpid();
@@ -124,6 +126,15 @@ fn part() -> io::Result<Parted> {
         Forked::Child => Parted::Beside(Reporter::new(theirs, waiter)),
         Forked::Parent(_) => Parted::Waiting(ours, signals),
     })
+}
+
+/// Whether it can be learned how a command ends: a sandbox may refuse the call that tells it.
+fn may_wait() -> io::Result<()> {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match waitid(WaitId::All, look) {
+        Ok(_) | Err(Errno::CHILD) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Becomes the command, unobserved; returns only if that fails.

@@ -101,7 +101,7 @@ pub enum ServiceError {
         source: io::Error,
     },
     /// The system's.
-    #[error(transparent)]
+    #[error("the system refuses what the service needs: {0}")]
     Io(#[from] io::Error),
 }
 
