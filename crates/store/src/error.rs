@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use crate::Name;
 
 /// What the standard library adds to the reason that the system gives.
@@ -354,6 +356,10 @@ fn io_again(error: &io::Error) -> io::Error {
 /// Why the system refused, without its number and what some libraries tell behind that: the path, which
 /// whoever says it names himself.
 pub fn io_reason(error: &io::Error) -> String {
+    // So, too, is told what a sandbox denies of a call that has no older form.
+    if Errno::from_io_error(error) == Some(Errno::NOSYS) {
+        return "Function not implemented: the system, or a sandbox, refuses a call".to_owned();
+    }
     let text = error.to_string();
     text.split_once(NUMBER).map_or(text.as_str(), |(reason, _)| reason).to_owned()
 }
