@@ -904,3 +904,13 @@ proptest! {
         folder.same_as_ripgrep(&[flags.as_slice(), &[pattern, "text"]].concat());
     }
 }
+
+#[test]
+fn a_folder_that_was_removed_is_no_folder_without_files() {
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let script = format!("mkdir gone && cd gone && rmdir ../gone && exec {program} grep x");
+    let folder = Folder::new();
+    let (said, stderr) = folder.run(Path::new("sh"), &["-c"], &[&script]);
+    assert_eq!(said.code, Some(2));
+    assert_eq!(stderr, "nearfirst grep: .: No such file or directory\n");
+}

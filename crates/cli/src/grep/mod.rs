@@ -121,8 +121,13 @@ fn search(args: Args, trouble: &Trouble) -> anyhow::Result<(bool, bool)> {
         _ if settings.pattern.is_none() || settings.paths.is_empty() => return Ok((false, quiet)),
         _ => Run::new(&settings, &output, trouble).search()?,
     };
-    if settings.paths.is_default && !found.searched {
-        trouble.say("no files were searched: an ignore file or a filter may leave them all out");
+    if settings.paths.is_default && !found.searched && !trouble.any() {
+        match std::env::current_dir() {
+            Ok(_) => trouble
+                .say("no files were searched: an ignore file or a filter may leave them all out"),
+            // It was removed: nothing is found in it, and no error.
+            Err(error) => trouble.say(format_args!(".: {error}")),
+        }
     }
     if settings.stats && !found.gave_up {
         print_stats(&settings, &found.stats, &output)?;
