@@ -13,6 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
+use std::str::SplitAsciiWhitespace;
 use std::sync::OnceLock;
 use std::thread::ScopedJoinHandle;
 
@@ -20,6 +21,7 @@ use nearfirst::Local;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use watch::command::stop_as;
 
 use crate::sets::interrupt;
 
@@ -33,6 +35,10 @@ const LOOKS_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// How often that is, at most, of a child that was told to end: it may have to tidy up.
 const LOOKS_UNTIL_IT_ENDS: u32 = 30;
 
+/// How long is looked whether a child is stopped by what has come to its parent, and how often.
+const STOP_LOOKS: u32 = 20;
+const STOP_LOOKS_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+
 /// What a main thread has.
 const STACK_BYTES: usize = 8 << 20;
 
@@ -40,7 +46,10 @@ const STACK_BYTES: usize = 8 << 20;
 const PANICKED: u8 = 101;
 
 /// What ends a run early, and so is passed on.
-const PASSED_ON: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+const ENDS: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+
+/// What stops one and has it go on, which is passed on, too.
+const STOPS: [i32; 2] = [libc::SIGTSTP, libc::SIGCONT];
 
 /// Where the child says its exit code, if there is a parent to hear it.
 static DONE: OnceLock<OwnedFd> = OnceLock::new();
@@ -153,8 +162,8 @@ impl Front {
                 return self.ended();
             }
             if signalled {
-                let told = self.pass_on().map(|signal| (signal, LOOKS_UNTIL_IT_ENDS));
-                told_to_end = told.or(told_to_end);
+                let told = self.pass_on().filter(|signal| ENDS.contains(signal));
+                told_to_end = told.map(|signal| (signal, LOOKS_UNTIL_IT_ENDS)).or(told_to_end);
                 continue;
             }
             if let Some(status) = self.killed() {
@@ -171,8 +180,7 @@ impl Front {
     /// How a child was ended of which a thread goes on, since it waits for a dead mount: nobody can
     /// wait for its end.
     fn killed(&self) -> Option<i32> {
-        let stat = std::fs::read(format!("/proc/{}/stat", self.child.as_raw_nonzero())).ok()?;
-        status_of(&stat)
+        status_of(&self.stat()?)
     }
 
     /// Passes a signal on. What a terminal's keys send has gone to the child, too, if there was one
@@ -182,9 +190,34 @@ impl Front {
         let read = rustix::io::read(&self.signals, &mut info).ok()?;
         let start = info.first_chunk().filter(|_| read == info.len())?;
         let signal = i32::try_from(u32::from_ne_bytes(*start)).ok()?;
+        if signal == libc::SIGTSTP {
+            self.stop();
+        } else {
+            self.send(signal);
+        }
+        Some(signal)
+    }
+
+    /// Stops the child, and this process with it. What went to the whole group stops the child, too: a
+    /// second one could do so again once it goes on.
+    fn stop(&self) {
+        let is_stopped = (0..STOP_LOOKS).any(|_| {
+            let _ = poll(&mut [], Some(&STOP_LOOKS_EVERY));
+            self.stat().is_some_and(|stat| state_of(&stat) == Some("T"))
+        });
+        if !is_stopped {
+            self.send(libc::SIGTSTP);
+        }
+        stop_as(libc::SIGTSTP);
+    }
+
+    fn send(&self, signal: i32) {
         // SAFETY: a call without memory; the child has not been waited for, so that the number is its own.
         unsafe { libc::kill(self.child.as_raw_nonzero().get(), signal) };
-        Some(signal)
+    }
+
+    fn stat(&self) -> Option<Vec<u8>> {
+        std::fs::read(format!("/proc/{}/stat", self.child.as_raw_nonzero())).ok()
     }
 
     /// The exit of a child that has said its code, or has ended without a word.
@@ -204,13 +237,22 @@ impl Front {
 /// How a process that is ending ends, from its `/proc/PID/stat`: its first thread has ended, or
 /// cannot, though all are to. As `wait` tells it.
 fn status_of(stat: &[u8]) -> Option<i32> {
-    // Before that there may be spaces and brackets in the program's name.
-    let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
-    let mut fields = std::str::from_utf8(&stat[after_name..]).ok()?.split_ascii_whitespace();
+    let mut fields = after_name(stat)?;
     let state = fields.next()?;
     let status = fields.nth(48)?.parse().ok()?;
     // That of one that is stopped is not how it ended.
     (state == "Z" || state == "D" && status != 0).then_some(status)
+}
+
+/// The letter of a process's state.
+fn state_of(stat: &[u8]) -> Option<&str> {
+    after_name(stat)?.next()
+}
+
+/// The fields of a `/proc/PID/stat` behind the program's name, in which there may be spaces and brackets.
+fn after_name(stat: &[u8]) -> Option<SplitAsciiWhitespace<'_>> {
+    let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
+    Some(std::str::from_utf8(&stat[after_name..]).ok()?.split_ascii_whitespace())
 }
 
 /// How a process ended, as `wait` tells it, as an exit of our own.
@@ -240,7 +282,7 @@ fn take_signals() -> io::Result<(OwnedFd, libc::sigset_t)> {
     // descriptor is nobody else's.
     unsafe {
         libc::sigemptyset(taken.as_mut_ptr());
-        for signal in PASSED_ON.into_iter().filter(|signal| !is_ignored(*signal)) {
+        for signal in ENDS.into_iter().chain(STOPS).filter(|signal| !is_ignored(*signal)) {
             libc::sigaddset(taken.as_mut_ptr(), signal);
         }
         let signals = libc::signalfd(-1, taken.as_ptr(), libc::SFD_CLOEXEC);

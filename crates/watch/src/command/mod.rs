@@ -30,4 +30,4 @@ pub use inherited::{lacks_stdin, lacks_stdout, mind_children, survive_file_limit
 pub use observer::Observer;
 pub use report::Reporter;
 pub use run::{Ended, Outcome, Unobserved, replace, run};
-pub use sys::die_by;
+pub use sys::{die_by, stop_as};

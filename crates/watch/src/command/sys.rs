@@ -473,6 +473,24 @@ pub(super) fn stop_by(signal: i32, is_news: impl FnOnce() -> bool) -> bool {
     true
 }
 
+/// Stops this process as a signal does that is neither handled nor held, whatever it is here; returns
+/// once somebody has continued it, or at once where the kernel lets nobody stop that no shell waits for.
+pub fn stop_as(signal: i32) {
+    // SAFETY: plain calls with numbers, and sets and an action that live across them; the signal is
+    // this thread's, and taken before the last is made.
+    unsafe {
+        let (mut set, mut mask, mut handled) = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        let stops: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, &raw const stops, &raw mut handled);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, &raw mut mask);
+        libc::raise(signal);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, ptr::null_mut());
+        libc::sigaction(signal, &raw const handled, ptr::null_mut());
+    }
+}
+
 /// Undoes what holding signals changed, for a program that takes this process over.
 pub(super) fn release_signals(mask: Mask) {
     // SAFETY: a set that lives across the call.
