@@ -9,6 +9,7 @@ mod calibrate;
 mod cat;
 mod columns;
 mod cp;
+mod descriptors;
 mod devices;
 mod divide;
 mod each;

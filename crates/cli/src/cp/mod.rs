@@ -24,7 +24,7 @@ use crate::divide::together;
 use crate::flags::{THREADS_MAX, count, processors};
 use crate::sets::flags::SetFlags;
 use crate::sets::{self, Sets, Tally, progress};
-use crate::{messages, outcome};
+use crate::{descriptors, messages, outcome};
 
 use copy::{Copier, shown};
 use place::Target;
@@ -208,7 +208,7 @@ fn copy(args: &Args, sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Res
     let shown = progress::show_beside_output(&set, &tally);
     let copier = Copier::new(sets.engine(), plan, &tally, args.verbose, sets.stall());
     let jobs = args.jobs.map_or_else(|| processors().max(JOBS_MIN), NonZeroUsize::get);
-    together(jobs.min(THREADS_MAX), || copier.work(&set));
+    together(descriptors::shared_by(jobs.min(THREADS_MAX)), || copier.work(&set));
     drop(shown);
     copier.say_if_full();
     if args.set.stats {

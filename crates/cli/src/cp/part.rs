@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use nearfirst::Version;
+use rustix::event::{Timespec, poll};
 use rustix::fs::{CWD, FlockOperation, RenameFlags};
 use rustix::io::Errno;
 
-use crate::human;
+use crate::{descriptors, human};
 
 /// Bytes that most file systems allow in a name.
 const NAME_BYTES_MAX: usize = 255;
@@ -24,6 +25,10 @@ const PART: &[u8] = b".nearfirst-part";
 const VERSION: &[u8] = b".nearfirst-version";
 /// Each time but the last another run has finished meanwhile.
 const OPENS_MAX: usize = 4;
+/// How often another run is waited for that writes it: one that was killed may still be tidying up.
+const PAUSES_MAX: usize = 75;
+/// How long each time; nothing tells when a lock is given back but having it.
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// Bytes of zeros that are worth a hole, where they lie on a multiple of it.
 const HOLE_BYTES: usize = 64 << 10;
 /// A longer version is none that a server has sent.
@@ -282,15 +287,30 @@ fn locked(path: &Path, mode: u32) -> io::Result<File> {
     options.read(true).write(true).create(true).custom_flags(libc::O_NOFOLLOW);
     // The next run is to write it, too.
     options.mode(mode | 0o600);
+    let mut pauses = 0..PAUSES_MAX;
+    let mut pause = || {
+        pauses.next().map(|_| {
+            let _ = poll(&mut [], Some(&PAUSE));
+        })
+    };
     for _ in 0..OPENS_MAX {
-        let file = options.open(path).map_err(|error| in_the_way(path, error))?;
+        let file = loop {
+            match options.open(path) {
+                // Those who copy beside us close theirs.
+                Err(error) if descriptors::are_short(&error) => pause().ok_or(error)?,
+                opened => break opened.map_err(|error| in_the_way(path, error))?,
+            }
+        };
         if !file.metadata()?.is_file() {
             return Err(in_the_way(path, io::ErrorKind::InvalidInput.into()));
         }
         // Where locks are not known, two runs at once are the user's to avoid.
-        let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
-        if locked == Err(Errno::WOULDBLOCK) {
-            break;
+        let is_locked = || {
+            let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+            locked == Err(Errno::WOULDBLOCK)
+        };
+        while is_locked() {
+            pause().ok_or_else(|| io::Error::other("another run is writing it"))?;
         }
         // Between the two another run may have made it the file, which is not to be written to.
         if is_at(&file, path)? {
@@ -337,7 +357,8 @@ pub(super) fn remove(dest: &Path) {
 /// Renames without replacing.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS) => {}
+        // Sandboxes refuse calls that they do not know.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::PERM) => {}
         renamed => return Ok(renamed?),
     }
     // A file system that cannot: a second name is refused where one is, as well.
@@ -418,6 +439,20 @@ mod tests {
         part.end().expect("ended");
         part.finish(None, false).expect("finished");
         assert!(fs::read(&dest).expect("there") == block.repeat(2));
+    }
+
+    #[test]
+    fn a_run_that_gives_a_part_up_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dest = folder.path().join("a");
+        let left = Part::open(&dest, None, None, 0o666).expect("opened");
+        let next = std::thread::spawn({
+            let dest = dest.clone();
+            move || Part::open(&dest, None, None, 0o666).and_then(|part| part.finish(None, false))
+        });
+        drop(left);
+        next.join().expect("no panic").expect("it is given up");
+        assert_eq!(names(folder.path()), ["a"]);
     }
 
     #[test]
