@@ -68,6 +68,29 @@ fn what_ends_a_run_ends_its_worker() {
     assert_eq!(run.end().code(), Some(143));
 }
 
+/// The letter of a process's state.
+fn state(process: Pid) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
+}
+
+#[test]
+fn what_stops_a_run_stops_its_worker_and_its_command() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let run = Run::begin("exec \"$@\"");
+    let front = Pid::from_child(&run.front);
+    let command = children(run.worker).next().expect("it runs");
+    let all = [front, run.worker, command];
+    for _ in 0..2 {
+        run.tell(Signal::TSTP);
+        until("all are stopped", || all.iter().all(|one| state(*one) == Some('T')));
+        run.tell(Signal::CONT);
+        until("all go on", || all.iter().all(|one| state(*one) != Some('T')));
+    }
+    run.go_on();
+    assert_eq!(run.end().code(), Some(0));
+}
+
 #[test]
 fn a_worker_that_is_killed_is_a_run_that_is_killed() {
     skip_unless!(Facility::Root, Facility::Fuse);

@@ -878,7 +878,9 @@ fn each_says_once_why_it_cannot_begin() {
     let mut command = ground.command(&["each", "a.txt", "--", "cat"]);
     let output = command.env("TMPDIR", "/missing").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(stderr(&output), "nearfirst each: /missing: No such file or directory\n");
+    let said = "/missing: No such file or directory; what commands write is kept there, if neither \
+                --spill nor TMPDIR names another folder";
+    assert_eq!(stderr(&output), format!("nearfirst each: {said}\n"));
 }
 
 #[test]
@@ -1231,4 +1233,22 @@ fn what_connects_over_sftp_ends_with_the_run() {
     until("nothing is left", || !fs::read_dir("/proc").expect("mounted").flatten().any(is_ours));
     let left: Vec<_> = fs::read_dir(state.path()).expect("ours").flatten().collect();
     assert!(left.iter().all(|entry| entry.file_name() == "nearfirst"), "{left:?}");
+}
+
+#[test]
+fn few_descriptors_are_fewer_members_at_a_time() {
+    let ground = Ground::new();
+    let names: Vec<String> = (0..200).map(|number| format!("from/{number}.txt")).collect();
+    for name in &names {
+        ground.create(name, name);
+    }
+    let limited = |most: u32, words: &str| {
+        let script = format!("ulimit -n {most}; exec {} {words}", env!("CARGO_BIN_EXE_nearfirst"));
+        let sh = cmd("sh", ["-c", &script]).env("NEARFIRST_STATE", ground.state());
+        sh.dir(ground.path()).run()
+    };
+    limited(24, "cp -j 400 'from/*.txt' to").succeeds();
+    assert_eq!(fs::read_dir(ground.path().join("to")).unwrap().count(), names.len());
+    let output = limited(40, "each -j 100 'from/*.txt' -- wc -l");
+    assert_eq!(output.succeeds().text().lines().count(), names.len());
 }

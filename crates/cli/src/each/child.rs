@@ -11,14 +11,19 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nearfirst::{Error, Name};
+use nearfirst::Name;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
+use tokio::runtime::Handle;
 
 use crate::sets::interrupt::{self, Prepared};
-use crate::{human, messages, program};
+use crate::{descriptors, human, messages, program};
 use store::lock;
 
+/// How often it is tried to begin a command while none runs that would give back what is missing.
+const TRIES_ALONE: u32 = 10;
+/// How long is waited for that, each time, though none ends.
+const TRIES_EVERY: Duration = Duration::from_millis(100);
 /// How long a command may take to end when it is asked to.
 const ENDS_WITHIN: Duration = Duration::from_secs(3);
 
@@ -82,6 +87,10 @@ struct Groups {
     alive: HashSet<Pid>,
     /// How many are being started, which may take for ever where their programs lie.
     starting: usize,
+    /// How many have ended.
+    over: u64,
+    /// A command could not be begun though none ran, and none has been since.
+    is_hopeless: bool,
     /// The run is broken off: nothing is begun.
     closed: bool,
 }
@@ -90,17 +99,30 @@ impl Children {
     /// What they write, if it is kept, is kept in `folder`.
     ///
     /// # Errors
-    /// [`Error::Io`] if there is no place for it.
-    pub(super) fn new(folder: PathBuf, streams: Streams) -> Result<Self, Error> {
+    /// That there is no place for it.
+    pub(super) fn new(folder: PathBuf, streams: Streams) -> anyhow::Result<Self> {
         if streams == Streams::Kept {
-            tempfile::tempfile_in(&folder).map_err(|error| Error::io(&folder, error))?;
+            tempfile::tempfile_in(&folder).map_err(|error| {
+                let (folder, reason) = (human::name(&folder), messages::reason(&error));
+                anyhow::anyhow!(
+                    "{folder}: {reason}; what commands write is kept there, if neither --spill nor \
+                     TMPDIR names another folder"
+                )
+            })?;
         }
         let running = Arc::<Running>::default();
         let ended = Arc::clone(&running);
         Ok(Self { running, folder, streams, _ended: interrupt::prepare(move || ended.end()) })
     }
 
-    /// Runs a command to its end.
+    /// Has commands stop where a terminal stops this process, and go on with it.
+    pub(super) fn stop_with_us(&self, runtime: &Handle) {
+        let running = Arc::clone(&self.running);
+        interrupt::tell_of_stops(runtime, move |signal| running.groups().signal(signal));
+    }
+
+    /// Runs a command to its end. Where there are too many files or processes for one more, it is begun
+    /// once another has ended.
     ///
     /// # Errors
     /// The system's, if it cannot be run; [`io::ErrorKind::Interrupted`] if the run is broken off;
@@ -110,6 +132,19 @@ impl Children {
         words: &[OsString],
         name: &Name,
     ) -> io::Result<(Ended, Option<Output>)> {
+        let (group, output) = self.running.patiently(|| self.begin(words, name))?;
+        let ended = ended(group);
+        let mut groups = self.running.groups();
+        groups.alive.remove(&group);
+        groups.over += 1;
+        self.running.ended.notify_all();
+        if groups.closed {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        Ok((ended?, output))
+    }
+
+    fn begin(&self, words: &[OsString], name: &Name) -> io::Result<(Pid, Option<Output>)> {
         let output = match self.streams {
             Streams::Shared => None,
             Streams::Kept => Some(Output { stdout: self.file()?, stderr: self.file()? }),
@@ -123,18 +158,14 @@ impl Children {
             Ok(())
         };
         let group = self.running.start(|| program::start(words, set_up))?;
-        let ended = ended(group);
-        let mut groups = self.running.groups();
-        groups.alive.remove(&group);
-        self.running.ended.notify_all();
-        if groups.closed {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        Ok((ended?, output))
+        Ok((group, output))
     }
 
     fn file(&self) -> io::Result<File> {
         tempfile::tempfile_in(&self.folder).map_err(|error| {
+            if is_passing(&error) {
+                return error;
+            }
             let folder = human::name(&self.folder);
             io::Error::other(format!(
                 "{folder}: what its command writes: {}",
@@ -142,6 +173,12 @@ impl Children {
             ))
         })
     }
+}
+
+/// Whether there are too many files or processes at this moment.
+pub(super) fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock)
+        || descriptors::are_short(error)
 }
 
 /// Waits for the leader of a group.
@@ -168,6 +205,29 @@ fn ended(leader: Pid) -> io::Result<Ended> {
 impl Running {
     fn groups(&self) -> MutexGuard<'_, Groups> {
         lock(&self.groups)
+    }
+
+    /// Tries what the system may have no room for at the moment.
+    fn patiently<T>(&self, attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        let (mut tries_alone, mut known) = (0, 0);
+        loop {
+            let done = attempt();
+            let mut groups = self.groups();
+            if !done.as_ref().is_err_and(is_passing) {
+                groups.is_hopeless &= done.is_err();
+                return done;
+            }
+            if groups.alive.is_empty() && groups.over == known {
+                tries_alone += 1;
+                if groups.is_hopeless || tries_alone == TRIES_ALONE {
+                    groups.is_hopeless = true;
+                    return done;
+                }
+            }
+            known = groups.over;
+            let none_ended = |groups: &mut Groups| groups.over == known && !groups.closed;
+            drop(self.ended.wait_timeout_while(groups, TRIES_EVERY, none_ended));
+        }
     }
 
     /// Starts the leader of a group.

@@ -17,14 +17,13 @@ use std::thread::{self, Scope};
 
 use clap::ValueHint;
 use nearfirst::{Member, MemberError, Order, Set};
-use rustix::io::Errno;
 
 use crate::sets::course::Course;
 use crate::sets::flags::{JobFlags, SetFlags};
 use crate::sets::local::Folder;
 use crate::sets::order::{OrderRecord, ReadOrderFlags};
 use crate::sets::{self, Sets, Tally, progress};
-use crate::{human, messages, outcome};
+use crate::{descriptors, human, messages, outcome};
 
 use child::{Children, Ended, Streams};
 use print::Printer;
@@ -97,8 +96,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let streams = if args.no_group { Streams::Shared } else { Streams::Kept };
     let children = match Children::new(spill_folder, streams) {
         Ok(children) => children,
-        Err(error) => return outcome::cannot_begin(&error.into()),
+        Err(error) => return outcome::cannot_begin(&error),
     };
+    children.stop_with_us(sets.engine().handle());
     let specs = sets.specs(&args.specs);
     let (options, record) = match args.order.begin(false, sets.engine().costs(), &specs) {
         Ok(begun) => begun,
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         course: Course::of(&sets),
         cannot_go_on: AtomicBool::new(false),
         workers: AtomicUsize::new(1),
-        workers_max: args.jobs.jobs(),
+        workers_max: descriptors::shared_by(args.jobs.jobs()),
     };
     std::thread::scope(|scope| each.work(&set, scope));
     drop(shown);
@@ -224,6 +224,12 @@ impl Each<'_> {
                 sets::say_of(&name, messages::reason(&error));
                 None
             }
+            Err(error) if child::is_passing(&error) => {
+                self.failed();
+                let (program, reason) = (human::name(&words[0]), messages::reason(&error));
+                sets::say_of(&name, format_args!("{program} cannot be begun: {reason}"));
+                None
+            }
             Err(error) => {
                 let program = human::name(&words[0]);
                 self.ends(format_args!("{program}: {}", messages::reason(&error)));
@@ -274,10 +280,8 @@ impl Each<'_> {
     }
 }
 
-/// Whether the next member may do: the name has a NUL byte or is too long, its output cannot be kept,
-/// or there are too many processes or files at this moment.
+/// Whether the next member may do: the name has a NUL byte or is too long, or its output cannot be kept.
 fn may_pass(error: &io::Error) -> bool {
-    use io::ErrorKind::{ArgumentListTooLong, InvalidInput, Other, OutOfMemory, WouldBlock};
-    matches!(error.kind(), ArgumentListTooLong | InvalidInput | Other | OutOfMemory | WouldBlock)
-        || matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+    use io::ErrorKind::{ArgumentListTooLong, InvalidInput, Other};
+    matches!(error.kind(), ArgumentListTooLong | InvalidInput | Other)
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
 
+use rustix::process;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -96,6 +97,24 @@ pub(crate) fn watch(runtime: &Handle) {
                 runtime.spawn(async move { break_off_at(&mut signals, kind).await });
             }
             drop(entered);
+        }
+    });
+}
+
+/// Has `tell` know that a terminal stops this process (`SIGTSTP`), before it does; and once somebody has
+/// it go on, that it does (`SIGCONT`).
+pub(crate) fn tell_of_stops(runtime: &Handle, tell: impl Fn(process::Signal) + Send + 'static) {
+    let kind = SignalKind::from_raw(libc::SIGTSTP);
+    if ignored()(libc::SIGTSTP) {
+        return;
+    }
+    let _entered = runtime.enter();
+    let Ok(mut stops) = signal(kind) else { return };
+    runtime.spawn(async move {
+        while stops.recv().await.is_some() {
+            tell(process::Signal::TSTP);
+            ::watch::command::stop_as(libc::SIGTSTP);
+            tell(process::Signal::CONT);
         }
     });
 }
