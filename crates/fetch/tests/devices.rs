@@ -2,16 +2,19 @@
 
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::stream;
+use nearfirst_fetch::engine::{Engine, EngineOptions, Near, Want};
+use nearfirst_fetch::scheduler::{Order, Origin, SetTerms};
 use nearfirst_fetch::{Error, ScanOptions, ScanReport, Source, scan, view};
 use sled::{Device, Plan};
 use slowfs::{Fault, Options, Profile, Rule};
-use store::{Clock, Costs, Local, TableFiles};
-use testkit::{Facility, SlowDir, evict, hold, lines, make_near, skip_unless};
+use store::{Clock, Costs, Entry, Local, Name, Stores, StoresOptions, TableFiles};
+use testkit::{Facility, SlowDir, evict, hold, lines, make_near, skip_unless, until};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -48,6 +51,39 @@ fn one_thread() -> ScanOptions {
 
 fn slow_dir(profile: Profile) -> SlowDir {
     SlowDir::new(Options { rules: vec![Rule::all(profile)], ..Options::default() })
+}
+
+#[test]
+fn what_a_fetch_took_is_not_what_it_waited_for_others() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let hangs = Fault::Stall { read: 1, time: None };
+    let profile = Profile { faults: vec![hangs], ..Profile::default() };
+    let rules = vec![Rule::new("slow", profile).expect("a pattern")];
+    let slow = SlowDir::new(Options { rules, ..Options::default() });
+    let files = ["slow", "fast"].map(|name| slow.create(name, lines(20_000, 1)));
+    let clock = Clock::manual();
+    let costs = Costs::with(Local::new(LONG), TableFiles::default(), clock.clone());
+    let costs = Arc::new(costs);
+    let stores = Arc::new(Stores::new(Arc::clone(&costs), &StoresOptions::default()));
+    let engine = Engine::new(stores, costs, EngineOptions::default());
+    let engine = engine.expect("the machine allows it");
+    let want = |(tag, path): (u64, &PathBuf)| {
+        let entry = Entry::named(Name::from(path.as_path()));
+        Ok(Want { entry, rank: 0.0, tag, parts: Vec::new() })
+    };
+    let wants: Vec<_> = (0..).zip(&files).map(want).collect();
+    let terms = SetTerms { origin: Origin::Told, order: Order::Ready };
+    let feed = engine.open(stream::iter(wants), terms);
+    let next = || {
+        let arrival = feed.next().expect("both arrive");
+        let Ok(Near::File(file)) = arrival.near else { panic!("a file of this machine") };
+        (arrival.tag, file.fetched_bytes() > 0, file.fetch_took())
+    };
+    assert_eq!(next(), (1, true, Duration::ZERO));
+    until("the other is asked for", || slow.stats().file("slow").reads > 0);
+    clock.advance(Duration::from_secs(1));
+    slow.mount().set_rules(Vec::new());
+    assert_eq!(next(), (0, true, Duration::from_secs(1)));
 }
 
 #[test]

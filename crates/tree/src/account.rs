@@ -29,7 +29,8 @@ pub struct Account {
     pub fetched_bytes: u64,
     /// Bytes of these that nobody read.
     pub wasted_bytes: u64,
-    /// What the fetches of files in time took: an estimate of the time that was not waited.
+    /// What the fetches of files in time took, each by itself: an estimate of the time that a program
+    /// which reads one after the other did not wait.
     pub saved: Duration,
 }
 

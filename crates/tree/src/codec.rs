@@ -19,7 +19,9 @@ use crate::patterns::{Habits, Patterns, Program};
 /// What every encoding begins with.
 const MAGIC: &[u8] = b"nearfirst patterns\n";
 /// The form that follows. Others are refused: patterns are soon learned again.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
+/// The same, but that the time saved counts waits for other files: it is left out.
+const VERSION_SAVED_TOO_MUCH: u64 = 4;
 /// Memory for names: twice what learners keep of all that they know, by default. Bytes that
 /// tell more were written by nobody who learned, and a short name takes many times its bytes.
 const NAMES_BYTES_MAX: usize = 128 << 20;
@@ -87,6 +89,7 @@ impl Patterns {
         let mut reader = Reader::new(content.strip_prefix(MAGIC).ok_or(cut)?);
         let found = reader.number()?;
         match found.cmp(&VERSION) {
+            Ordering::Less if found == VERSION_SAVED_TOO_MUCH => {}
             Ordering::Less => return Err(DecodeError::Version { found }),
             Ordering::Equal => {}
             Ordering::Greater => return Err(DecodeError::Later { found }),
@@ -100,6 +103,10 @@ impl Patterns {
             patterns.users.insert(user, habits);
         }
         reader.end()?;
+        if found == VERSION_SAVED_TOO_MUCH {
+            let programs = patterns.users.values_mut().flat_map(|it| it.programs.values_mut());
+            programs.for_each(|program| program.account.saved = Duration::ZERO);
+        }
         Ok(patterns)
     }
 }

@@ -117,7 +117,7 @@ pub enum Event {
         path: Arc<[u8]>,
         /// Bytes that had to be fetched; 0 if it was near already.
         bytes: u64,
-        /// How long that took.
+        /// How long that took by itself, without the wait for its turn: what who reads it is saved.
         took: Duration,
     },
     /// Files of a prediction lie on a disk with a head, where many at a time cost little more than

@@ -2,7 +2,11 @@
 
 mod world;
 
-use nearfirst_tree::{Access, DecodeError, Event, File, Learner, Matching, Options, Patterns};
+use std::time::Duration;
+
+use nearfirst_tree::{
+    Access, Account, DecodeError, Event, File, Learner, Matching, Options, Patterns,
+};
 use world::World;
 
 fn options(matching: Matching) -> Options {
@@ -73,6 +77,34 @@ fn what_is_told_ahead_is_bounded_in_bytes_by_who_begins_anew_too() {
     };
     let (small, large) = (told(4096), told(u64::MAX));
     assert!(0 < large && large < small, "{large} of {small}");
+}
+
+#[test]
+fn what_an_earlier_form_has_of_time_saved_is_left_out() {
+    let mut world = learned(Matching::Ours);
+    let process = world.start("/bin/sh", "sh build.sh");
+    let id = world.predictions().last().expect("it is known").id;
+    world.fetched(id, "/home/u/build.sh", 1000);
+    world.open(process, "/home/u/build.sh");
+    let known = world.learner.patterns();
+    let bytes = known.encode();
+    let decoded = |form: u64| Patterns::decode(&of_form(&bytes, form)).map(|it| it.account());
+    assert_eq!(decoded(5).unwrap(), known.account());
+    assert_eq!(known.account().saved, world::TOOK);
+    let earlier = Account { saved: Duration::ZERO, ..known.account() };
+    assert_eq!(decoded(4).unwrap(), earlier);
+    assert_eq!(decoded(3).unwrap_err(), DecodeError::Version { found: 3 });
+}
+
+/// The same bytes, as those of another form.
+fn of_form(bytes: &[u8], form: u64) -> Vec<u8> {
+    let begin = b"nearfirst patterns\n".len();
+    let mut changed = bytes[..bytes.len() - 8].to_vec();
+    changed[begin] = u8::try_from(form).expect("small");
+    let mix = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let checksum = changed.iter().fold(0xcbf2_9ce4_8422_2325, mix);
+    changed.extend(checksum.to_le_bytes());
+    changed
 }
 
 #[test]

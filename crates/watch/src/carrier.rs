@@ -507,7 +507,6 @@ struct Drain {
 impl Drain {
     async fn run(self, feed: Feed) {
         let Self { prediction, paths, clock, tell, unread, waiting } = self;
-        let began = clock.now();
         let mut turn = Turn::default();
         loop {
             // What is not taken is within the engine's budget, which is all that it goes on with.
@@ -521,7 +520,7 @@ impl Drain {
                 Ok(Near::File(file)) => {
                     let bytes = file.fetched_bytes();
                     unread.fetched(&path, bytes, at);
-                    Outcome::Near { bytes, took: at.saturating_sub(began) }
+                    Outcome::Near { bytes, took: file.fetch_took() }
                 }
                 Ok(Near::Bytes(_)) | Err(_) => Outcome::Refused,
             };

@@ -87,6 +87,7 @@ pub(super) fn read_ahead(
             engine.post(events.drain(..));
         }
     }
+    item.add_took(clock.now().saturating_sub(began));
     if item.is_guess {
         refresh(&file);
     }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use sled::Device;
 use store::{Entry, Name, Opened, Store};
@@ -56,6 +57,8 @@ struct Known {
     file: Option<KeptFile>,
     error: Option<Arc<store::Error>>,
     headers: Vec<(String, String)>,
+    /// What its reads took, those side by side each for itself.
+    took: Duration,
     /// Whether it was found on a mount that may never answer: names may be of mounts that are gone.
     may_stall: bool,
 }
@@ -91,6 +94,7 @@ impl Item {
             file: None,
             error: None,
             headers: Vec::new(),
+            took: Duration::ZERO,
             may_stall: false,
         });
         let (buffer, beginning) = (Buffer::default(), Beginning::default());
@@ -191,6 +195,15 @@ impl Item {
 
     pub(crate) fn set_contact(&self, contact: Contact) {
         lock(&self.known).contact = Some(contact);
+    }
+
+    /// A read of it is over, and took so long.
+    pub(crate) fn add_took(&self, took: Duration) {
+        lock(&self.known).took += took;
+    }
+
+    pub(crate) fn took(&self) -> Duration {
+        lock(&self.known).took
     }
 
     /// Keeps an open file for its reader, unless `most` are kept already.

@@ -6,6 +6,7 @@ use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use store::{Entry, Error, FirstBytes, SpillFolder};
@@ -98,6 +99,14 @@ impl NearFile {
     pub fn fetched_bytes(&self) -> u64 {
         let contact = self.hold.item.contact();
         contact.map_or(0, |contact| contact.far.iter().map(|far| far.end - far.start).sum())
+    }
+
+    /// What bringing them took from when each read of them began. Of a device that is known no more than
+    /// that much takes by itself, in the median: reads side by side keep each other waiting.
+    pub fn fetch_took(&self) -> Duration {
+        let Hold { engine, item, .. } = &self.hold;
+        let alone = item.contact().and_then(|contact| engine.takes(&contact));
+        item.took().min(alone.unwrap_or(Duration::MAX))
     }
 
     /// Whether a call to its mount may never return.

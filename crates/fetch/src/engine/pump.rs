@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Weak;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use sled::Device;
@@ -11,7 +12,7 @@ use tokio::sync::Notify;
 use super::Inner;
 use super::item::{Item, Source};
 use super::state::State;
-use crate::scheduler::{DeviceId, Event, Listing, MemberId, Origin, SetId};
+use crate::scheduler::{Contact, DeviceId, Event, Listing, MemberId, Origin, SetId};
 use crate::sync::{AtomicI64, Ordering, lock};
 
 /// Members that are listed at a time, if so many are known.
@@ -174,6 +175,15 @@ impl Inner {
             state.tell(Event::DeviceMet { device: id, terms }, now);
         }
         id
+    }
+
+    /// What the device takes for what is far, piece by piece; `None` where nobody knows.
+    pub(crate) fn takes(&self, contact: &Contact) -> Option<Duration> {
+        let device = lock(&self.state).devices.name(contact.device).cloned()?;
+        let bytes = contact.far.iter().map(|far| far.end - far.start).sum();
+        let estimate = self.costs.table().estimate(&device, bytes)?;
+        let latencies = contact.far.len() as f64 * estimate.latency.p50;
+        Duration::try_from_secs_f64(latencies + bytes as f64 / estimate.bandwidth.p50).ok()
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) const COUNTED: [Counted; 14] = [
     }),
     counted(
         "nearfirst_saved_seconds_total",
-        "Time that fetches of files in time took: an estimate of what was not waited.",
+        "Time that fetches of files in time took, each by itself: an estimate of what was not waited.",
         |account, _| u64::try_from(account.saved.as_micros()).unwrap_or(u64::MAX),
     ),
     counted(
