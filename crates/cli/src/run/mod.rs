@@ -150,6 +150,9 @@ fn unobserved(args: &Args, why: &Unobserved) -> ExitCode {
         )),
         // Whoever observes already sees this command too.
         Unobserved::IsObserved => {}
+        Unobserved::Refused(error) if error.kind() == ErrorKind::WouldBlock => {
+            messages::note("too few tasks are allowed to observe the command; run without");
+        }
         Unobserved::Refused(error) => messages::note(format_args!(
             "the command cannot be observed here ({}); run without",
             messages::reason(error)

@@ -84,10 +84,25 @@ pub(super) fn supervise(
     };
     let answering = Listener::new(Arc::clone(&listener), slot, Arc::clone(&inbox), clock.clone());
     let (at_work, worked) = mpsc::sync_channel(0);
-    thread::spawn(move || {
+    let answer = move || {
         answering.run();
         end_with_work(&worked);
-    });
+    };
+    let (begun, begins) = mpsc::sync_channel(1);
+    let reaping = reporter.clone();
+    let reap = move || {
+        if let Ok((command, starter)) = begins.recv() {
+            reap(command, starter, &reaping);
+        }
+    };
+    // Before the command, which otherwise runs without.
+    let named = |name: &str| thread::Builder::new().name(name.into());
+    let threads =
+        named("reaper").spawn(reap).and_then(|it| Ok((it, named("listener").spawn(answer)?)));
+    let reaper = match threads {
+        Ok((reaper, _)) => reaper,
+        Err(error) => return reporter.tell(&Line::Unobserved(failed(&error))),
+    };
     let (command, starter) = match go() {
         Ok(started) => started,
         Err(error) => return reporter.tell(&Line::NotStarted(failed(&error))),
@@ -102,8 +117,7 @@ pub(super) fn supervise(
     let_go_of_folder();
     // A terminal's signals are not for us.
     let _ = rustix::process::setsid();
-    let reaping = reporter.clone();
-    let reaper = thread::spawn(move || reap(command, starter, &reaping));
+    drop(begun.send((command, starter)));
     let number = command.unsigned_abs();
     // Every process takes a descriptor, which tells of its end.
     descriptors::allow_all();
