@@ -266,8 +266,8 @@ impl Error {
             ),
             Self::NothingToRead { bytes_min, .. } => {
                 format!(
-                    "no file of at least {} MiB to read, and none may be made here; \
-                     name a larger file or a folder that may be written",
+                    "no file of at least {} MiB to read, and none without a name can be made here, as \
+                     on FUSE; name a larger file, or a folder elsewhere that may be written",
                     bytes_min.div_ceil(1 << 20)
                 )
             }
@@ -430,8 +430,8 @@ mod tests {
             ),
             (
                 Error::NothingToRead { path: path(), bytes_min: 2 << 20 },
-                "no file of at least 2 MiB to read, and none may be made here; \
-                 name a larger file or a folder that may be written",
+                "no file of at least 2 MiB to read, and none without a name can be made here, as \
+                 on FUSE; name a larger file, or a folder elsewhere that may be written",
             ),
             (
                 Error::Busy { name: "a: b".into(), retry_after: None, reason: "so\nsaid".into() },
