@@ -32,9 +32,13 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Fails where something lies in the file's place that must not be replaced.
+    /// Fails where something lies in the file's place that must not be replaced, and where its folder is
+    /// missing.
     pub(crate) fn new(file: PathBuf) -> io::Result<Self> {
         may_be_replaced(&file)?;
+        if !file.parent().is_some_and(Path::is_dir) {
+            return Err(io::Error::other("its folder is missing"));
+        }
         Ok(Self { file, written_at: None, is_said: false })
     }
 
@@ -143,14 +147,18 @@ mod tests {
     fn what_cannot_be_written_is_said_once_and_leaves_nothing() {
         let dir = Dir::new();
         let mut said = Vec::new();
-        let mut metrics = Metrics::new(dir.join("metrics/nearfirst.prom")).expect("none is there");
+        let error = Metrics::new(dir.join("metrics/nearfirst.prom")).expect_err("it has no folder");
+        assert_eq!(error.to_string(), "its folder is missing");
+        let folder = dir.create_dir("metrics");
+        let mut metrics = Metrics::new(folder.join("nearfirst.prom")).expect("none is there");
+        fs::remove_dir(&folder).expect("ours");
         let mut write = |text, said: &mut Vec<String>| {
             metrics.write(text, Duration::ZERO, &mut |line| said.push(line));
         };
         write("one\n", &mut said);
         write("two\n", &mut said);
         assert!(said.len() == 1 && said[0].ends_with(": No such file or directory"), "{said:?}");
-        let folder = dir.create_dir("metrics");
+        dir.create_dir("metrics");
         let left = dir.create("metrics/nearfirst.prom.part", "of one who was killed");
         write("three\n", &mut said);
         write("four\n", &mut said);

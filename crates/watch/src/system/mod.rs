@@ -23,12 +23,12 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use store::Costs;
+use store::{Costs, Kind};
 use tree::{Event, Identity, User};
 
 use crate::Source;
@@ -197,6 +197,15 @@ impl System {
     /// What nothing is told of, by the names it was given and by those without links.
     pub(crate) fn excluded(&self) -> &[PathBuf] {
         &self.scope.excluded
+    }
+
+    /// Folders that were asked for and are no mount points, each with the one that it lies on.
+    pub(crate) fn on_others(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        let is_folder = |path: &Path| {
+            self.costs.local().stat(path).is_ok_and(|status| status.kind == Kind::Folder)
+        };
+        let all = self.scope.on.iter().zip(&self.points).map(|(path, point)| (&**path, &**point));
+        all.filter(move |(path, point)| path != point && is_folder(path))
     }
 
     /// Users whose groups are others than before, since this was asked.

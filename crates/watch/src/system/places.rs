@@ -19,8 +19,8 @@ const SMALL_BYTES: u64 = 4096;
 /// What to listen to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// Files or folders: the file systems they lie on, or will once these are mounted. Empty: all that
-    /// are worth it by the cost of their device, or whose cost nobody knows.
+    /// Files or folders: the file systems they lie on, whatever is mounted at the time. Empty: all that are
+    /// worth it by the cost of their device, or whose cost nobody knows.
     pub on: Vec<PathBuf>,
     /// Nothing is told of what lies here, and file systems mounted here are left alone.
     pub excluded: Vec<PathBuf>,
@@ -51,12 +51,12 @@ pub(crate) fn points(
     scope.on.iter().map(|path| point(path).map_err(|error| (path.clone(), error))).collect()
 }
 
-/// Takes points further on the way to the paths of a scope, where something was mounted since. Where
-/// something is not mounted any more it is waited for.
+/// Sets points to where the paths of a scope lie by now. What is mounted again when somebody asks for it is
+/// waited for.
 pub(crate) fn move_on(points: &mut [PathBuf], scope: &Scope, mounts: &Mounts) {
     for (point, path) in points.iter_mut().zip(&scope.on) {
-        let found = mounts.by_path(path).filter(|mount| mount.point.starts_with(&*point));
-        if let Some(mount) = found.filter(|mount| mount.has_device()) {
+        let found = mounts.by_path(path).filter(|mount| mount.has_device());
+        if let Some(mount) = found.filter(|mount| mount.backing != Backing::Pseudo) {
             point.clone_from(&mount.point);
         }
     }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_later_on_the_way_to_a_path_is_its_place_and_is_waited_for_when_gone() {
+    fn the_place_of_a_path_is_where_it_lies_and_what_is_mounted_on_demand_is_waited_for() {
         let root = "21 1 254:0 / / rw - ext4 /dev/vda rw\n";
         let trigger = "22 21 0:30 / /home rw - autofs systemd-1 rw\n";
         let home = "23 22 0:31 / /home rw - nfs4 server:/home rw\n";
@@ -204,6 +204,8 @@ mod tests {
         assert_eq!(after(&[root, trigger]), "/");
         assert_eq!(after(&[root, trigger, home]), "/home");
         assert_eq!(after(&[root, trigger]), "/home");
+        assert_eq!(after(&[root]), "/");
+        assert_eq!(after(&[root, home]), "/home");
     }
 
     #[test]
