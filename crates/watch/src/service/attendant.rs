@@ -17,6 +17,7 @@ use store::{Clock, Costs};
 use tree::{Event, Learner, Options, Predicted, User};
 
 use super::counts::Counts;
+use super::folders;
 use super::rights;
 use super::wire::{self, Message};
 use crate::carrier::Carrier;
@@ -59,12 +60,14 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     let user = User(options.user);
     // Otherwise it is called by its file, which may be /proc/self/exe; a name is no more than that.
     rustix::thread::set_name(c"nearfirst").ok();
+    let named = |error| io::Error::other(format!("{}: {error}", options.folder.display()));
+    // It may have to wait for the user database, and the service for nobody.
+    folders::claim(&options.folder, user, rights::name_of(user).as_deref()).map_err(named)?;
     rights::become_user(user)?;
     give_way()?;
     let costs = Arc::new(Costs::load());
     costs.warnings().iter().for_each(|warning| say(warning.to_string()));
     let store = PatternStore::at(&options.folder);
-    let named = |error| io::Error::other(format!("{}: {error}", options.folder.display()));
     let held = store.hold(HELD_FOR, costs.clock()).map_err(named)?;
     let held = held.ok_or_else(|| named(io::Error::other("another process holds the patterns")))?;
     let (patterns, warning) = match held.load() {

@@ -1,7 +1,9 @@
 //! The folders of users' patterns, by their numbers, in that of the service.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, lchown};
 use std::path::{Path, PathBuf};
 
@@ -24,15 +26,45 @@ pub(crate) fn of(folder: &Path, user: User, lent: &Path) -> io::Result<PathBuf> 
             make_room(folder, &lent, to)?;
         }
     }
-    match DirBuilder::new().mode(0o700).create(&own) {
+    make(&own, user)?;
+    Ok(own)
+}
+
+fn make(own: &Path, user: User) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(own) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         made => made?,
     }
     // The folder above is root's, so that nobody puts a link in the place of this one.
-    if fs::symlink_metadata(&own)?.uid() != user.0 {
-        lchown(&own, Some(user.0), None)?;
+    if fs::symlink_metadata(own)?.uid() != user.0 {
+        lchown(own, Some(user.0), None)?;
     }
-    Ok(own)
+    Ok(())
+}
+
+/// Sees to it that a user's folder holds nothing of another who had the number before: whose it is, by the
+/// name that the user database has for the number, is noted beside it, where only the service writes.
+///
+/// Who is not in the database, as while a server does not answer, leaves what is noted as it is; who
+/// first was not, and then is, is another.
+pub(crate) fn claim(own: &Path, user: User, name: Option<&OsStr>) -> io::Result<()> {
+    let note = own.with_extension("name");
+    let noted = match fs::read(&note) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        read => Some(read?),
+    };
+    let name = match (&noted, name) {
+        (Some(noted), Some(name)) if noted != name.as_bytes() => name,
+        (None, name) => return fs::write(note, name.unwrap_or_default().as_bytes()),
+        _ => return Ok(()),
+    };
+    if remove(own).is_err() {
+        let aside = |number: u32| own.with_extension(format!("{number}.left"));
+        let free = (0..u32::MAX).map(aside).find(|aside| fs::symlink_metadata(aside).is_err());
+        fs::rename(own, free.expect("there are more numbers than files"))?;
+    }
+    make(own, user)?;
+    fs::write(note, name.as_bytes())
 }
 
 /// Removes folders of numbers that are lent to one user, until there is room for another.
@@ -78,6 +110,42 @@ mod tests {
     use testkit::{Dir, Facility, skip_unless};
 
     use super::*;
+
+    #[test]
+    fn who_gets_the_number_of_another_has_nothing_of_theirs() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let folder = dir.create_dir("trees");
+        let begins = |name: Option<&str>| {
+            let own = of(&folder, User(1001), &dir.join("none")).expect("made");
+            claim(&own, User(1001), name.map(OsStr::new)).expect("claimed");
+            let metadata = own.metadata().expect("made");
+            assert_eq!((metadata.uid(), metadata.permissions().mode() & 0o777), (1001, 0o700));
+            own
+        };
+        let learned = begins(None).join("trees");
+        fs::write(&learned, "of who had no name").expect("ours");
+        begins(None);
+        assert!(learned.exists());
+        begins(Some("alice"));
+        assert!(!learned.exists());
+        let target = dir.create("target", "of somebody else");
+        fs::write(&learned, "of alice").expect("ours");
+        std::os::unix::fs::symlink(&target, folder.join("1001/link")).expect("ours");
+        // A server that tells names may be away.
+        for name in [Some("alice"), None] {
+            begins(name);
+            assert!(learned.exists(), "{name:?}");
+        }
+        begins(Some("bob"));
+        assert!(!learned.exists() && !folder.join("1001/link").is_symlink() && target.exists());
+        // What cannot be removed is nobody's but root's.
+        dir.create("trees/1001/a/folder", "that it never makes");
+        begins(Some("carol"));
+        assert_eq!(fs::read_dir(folder.join("1001")).expect("ours").count(), 0);
+        let left = folder.join("1001.0.left").metadata().expect("set aside");
+        assert_eq!((left.uid(), left.permissions().mode() & 0o777), (0, 0o700));
+    }
 
     #[test]
     fn why_there_is_no_room_is_that_folders_cannot_be_removed() {

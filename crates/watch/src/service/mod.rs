@@ -9,6 +9,7 @@ mod counts;
 mod folders;
 mod lent;
 mod metrics;
+mod owners;
 pub(crate) mod rights;
 mod signals;
 mod users;
@@ -158,6 +159,13 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
         }
     }
     let mut system = System::new(options.scope, costs)?;
+    for (path, point) in system.on_others() {
+        let (path, point) = (path.display(), point.display());
+        say(format!(
+            "--on {path}: no mount point, and so the file system at {point} is meant, until one is mounted \
+             on the way"
+        ));
+    }
     system.wake_by(signals.bell()?);
     rights::become_service()?;
     let (command, excluded) = (options.attendant, system.excluded().to_vec());
@@ -180,6 +188,7 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
         let patience = match (asked.is_empty(), users.has_waiting()) {
             (false, _) => Duration::ZERO,
             (true, true) => PATIENCE_BEHIND,
+            (true, false) if users.has_leaving() => users::LEFT_MAX,
             (true, false) => PATIENCE,
         };
         if measured.are_anew(clock.now()) || asked.contains(&Asked::Save) {
@@ -221,7 +230,7 @@ fn metrics(path: PathBuf) -> Result<Metrics, ServiceError> {
 fn watching(watched: &[PathBuf]) -> String {
     match watched {
         [] => "watching nothing: no device here is slow (--on PATH names a file system), or what --on \
-               names is not mounted"
+               names cannot be listened to"
             .to_owned(),
         watched => format!("watching {}", listed(watched)),
     }

@@ -3,6 +3,7 @@
 //! The service sees all programs and reads no data; an attendant has the rights of its user and reads
 //! what that user may, by the kernel's own judgement.
 
+use std::ffi::OsString;
 use std::io;
 
 use rustix::process::{DumpableBehavior, Gid, Uid, set_dumpable_behavior};
@@ -17,7 +18,7 @@ use tree::User;
 const NO_GROUP: u32 = 65534;
 
 /// What the service keeps: marks of file systems, folders by handle, programs of others, a large
-/// queue; and to start attendants: their users, their folders, their own rights.
+/// queue; and to start attendants and end them: their users, their folders, their own rights, signals.
 fn service_rights() -> CapabilitySet {
     CapabilitySet::SYS_ADMIN
         | CapabilitySet::DAC_READ_SEARCH
@@ -27,6 +28,7 @@ fn service_rights() -> CapabilitySet {
         | CapabilitySet::SETGID
         | CapabilitySet::SETPCAP
         | CapabilitySet::CHOWN
+        | CapabilitySet::KILL
         | CapabilitySet::FOWNER
 }
 
@@ -82,6 +84,11 @@ pub(crate) fn become_user(user: User) -> io::Result<()> {
     // With the change of user `/proc/self` became root's, by which files are opened. Its user cannot
     // take its rights over as a debugger all the same: who has fewer may not look (ptrace(2)).
     Ok(set_dumpable_behavior(DumpableBehavior::Dumpable)?)
+}
+
+/// What a user is called by the user database, which may ask a server.
+pub(crate) fn name_of(user: User) -> Option<OsString> {
+    uzers::get_user_by_uid(user.0).map(|entry| entry.name().to_owned())
 }
 
 /// A user's first group, and all of them, by the user database, which may ask a server; `None` of who is

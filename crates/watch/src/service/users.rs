@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use store::Clock;
-use tree::{Event, Process, User};
+use tree::{Event, User};
 
 use super::counts::{Counts, Heard};
 use super::folders;
 use super::lent::Lent;
 use super::metrics::OTHERS;
+use super::owners::Owners;
 use super::wire::{Message, put};
 
 /// Attendants at a time: beyond it the one that was idle for longest ends, if it was idle for a while, or if its
@@ -31,13 +32,18 @@ const SPARED: Duration = Duration::from_secs(30);
 const LENT: &str = "/etc/subuid";
 /// An attendant of a user whose programs do nothing for so long saves and ends.
 const IDLE_MAX: Duration = Duration::from_mins(10);
+/// One of a user of whose processes none is left does so sooner: it keeps its user from being removed, and
+/// of who comes back at once it would have to be started anew.
+pub(crate) const LEFT_MAX: Duration = Duration::from_secs(3);
 /// How long one that ended by itself is not started again.
 const PAUSE: Duration = Duration::from_mins(1);
 /// What attendants are called where processes are listed.
 const NAME: &str = "nearfirst";
-/// How long attendants may take in all to save when the service ends: less than a service manager's
-/// patience. One that its user has stopped takes all of it.
-const END_WITHIN: Duration = Duration::from_secs(20);
+/// How long attendants may take to save and end; then they are killed, as their users may keep them from it.
+/// What they learned in the last minute is lost then.
+const END_WITHIN: Duration = Duration::from_secs(5);
+/// How long the kernel may take to end those.
+const KILLED_WITHIN: Duration = Duration::from_secs(1);
 /// What a pipe holds, and what waits to go into it: about 10,000 events each.
 const PIPE_BYTES: usize = 1 << 20;
 const WAITING_MAX: usize = 1 << 20;
@@ -62,7 +68,7 @@ pub(crate) struct Starting {
 #[derive(Debug)]
 pub(crate) struct Users {
     starting: Starting,
-    owners: HashMap<Process, User>,
+    owners: Owners,
     attendants: HashMap<User, Attendant>,
     /// Users whose attendant ended by itself, until it may be started again.
     paused: HashMap<User, Duration>,
@@ -101,13 +107,15 @@ struct Ending {
     heard: Option<Heard>,
     /// Whether nobody told it to.
     by_itself: bool,
+    /// When it is killed; `None`: nobody has looked yet.
+    until: Option<Duration>,
 }
 
 impl Users {
     pub(crate) fn new(starting: Starting) -> Self {
         Self {
             starting,
-            owners: HashMap::new(),
+            owners: Owners::default(),
             attendants: HashMap::new(),
             paused: HashMap::new(),
             ending: Vec::new(),
@@ -137,6 +145,12 @@ impl Users {
     /// Messages that attendants were too slow for.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// Whether an attendant is about to end, since its user has no process left or it was told to.
+    pub(crate) fn has_leaving(&self) -> bool {
+        let is_left = |user: &User| !self.owners.has_some(*user);
+        !self.ending.is_empty() || self.attendants.keys().any(is_left)
     }
 
     /// Whether something waits for room in a pipe.
@@ -175,7 +189,7 @@ impl Users {
                 self.tell_all(&Message::Seen { age, event });
                 continue;
             }
-            let Some(user) = self.owner(&event) else { continue };
+            let Some(user) = self.owners.of(&event) else { continue };
             if !self.attendants.contains_key(&user) && !self.is_paused(user, now) {
                 let has_room = self.makes_room(user, now);
                 let started = if has_room { self.start(user, now) } else { Ok(()) };
@@ -199,30 +213,6 @@ impl Users {
     pub(crate) fn tell_all(&mut self, message: &Message) {
         for attendant in self.attendants.values_mut() {
             self.lost += attendant.tell(message);
-        }
-    }
-
-    /// Whose an event is; keeps that of processes in mind.
-    fn owner(&mut self, event: &Event) -> Option<User> {
-        match event {
-            Event::Found { process, user } => {
-                self.owners.insert(*process, *user);
-                Some(*user)
-            }
-            Event::Forked { parent, child } => {
-                let user = *self.owners.get(parent)?;
-                self.owners.insert(*child, user);
-                Some(user)
-            }
-            Event::Exited { process } => self.owners.remove(process),
-            Event::Executed { process, .. }
-            | Event::Opened { process, .. }
-            | Event::Touched { process, .. }
-            | Event::Lost { process: Some(process) } => self.owners.get(process).copied(),
-            Event::Lost { process: None }
-            | Event::Fetched { .. }
-            | Event::Swept { .. }
-            | Event::Refused { .. } => None,
         }
     }
 
@@ -293,8 +283,8 @@ impl Users {
             active: now,
         };
         // What its programs did before is not known to it, but that they are there.
-        for (process, _) in self.owners.iter().filter(|(_, owner)| **owner == user) {
-            let event = Event::Found { process: *process, user };
+        for process in self.owners.processes(user) {
+            let event = Event::Found { process, user };
             self.lost += attendant.tell(&Message::Seen { age: Duration::ZERO, event });
         }
         self.attendants.insert(user, attendant);
@@ -320,7 +310,9 @@ impl Users {
 
     fn let_go(&mut self, user: User, by_itself: bool) {
         if let Some(Attendant { child, heard, .. }) = self.attendants.remove(&user) {
-            self.ending.push(Ending { user, child, heard, by_itself });
+            // Its user may have stopped it.
+            signal(&child, Signal::CONT);
+            self.ending.push(Ending { user, child, heard, by_itself, until: None });
         }
     }
 
@@ -328,7 +320,8 @@ impl Users {
     pub(crate) fn flush(&mut self, now: Duration) {
         let (mut done, mut ended) = (Vec::new(), Vec::new());
         for (user, attendant) in &mut self.attendants {
-            let is_idle = now.saturating_sub(attendant.active) >= IDLE_MAX;
+            let idle_max = if self.owners.has_some(*user) { IDLE_MAX } else { LEFT_MAX };
+            let is_idle = now.saturating_sub(attendant.active) >= idle_max;
             if attendant.flush().is_err() || has_ended(&mut attendant.child) {
                 ended.push(*user);
             } else if is_idle || attendant.is_outgrown && attendant.waiting.is_empty() {
@@ -343,13 +336,19 @@ impl Users {
             self.failed += 1;
             self.paused.insert(user, now + PAUSE);
         }
+        for Ending { child, until, .. } in &mut self.ending {
+            if *until.get_or_insert(now + END_WITHIN) <= now {
+                signal(child, Signal::KILL);
+            }
+        }
         self.settle();
     }
 
     /// Keeps what those counted that have ended, and how they did.
     fn settle(&mut self) {
         let have_ended = |it: &mut Ending| has_ended(&mut it.child);
-        for Ending { user, mut child, heard, by_itself } in self.ending.extract_if(.., have_ended) {
+        for ending in self.ending.extract_if(.., have_ended) {
+            let Ending { user, mut child, heard, by_itself, .. } = ending;
             let how = child.try_wait().ok().flatten();
             if let Some(how) = how.filter(|how| by_itself || !how.success()) {
                 let then = if by_itself { "; passed over for a minute" } else { "" };
@@ -363,7 +362,7 @@ impl Users {
         }
     }
 
-    /// Has all attendants save and end; those that do not in time are left behind.
+    /// Has all attendants save and end; those that do not in time are killed.
     pub(crate) fn end(&mut self, clock: &Clock) {
         for attendant in self.attendants.values_mut() {
             attendant.flush().ok();
@@ -372,17 +371,29 @@ impl Users {
         for user in users {
             self.end_one(user);
         }
-        let until = clock.now() + END_WITHIN;
-        for Ending { child, .. } in &self.ending {
-            wait(child, until.saturating_sub(clock.now()));
+        for (within, then) in [(END_WITHIN, Some(Signal::KILL)), (KILLED_WITHIN, None)] {
+            let until = clock.now() + within;
+            for Ending { child, .. } in &self.ending {
+                wait(child, until.saturating_sub(clock.now()));
+            }
+            self.settle();
+            if let Some(then) = then {
+                self.ending.iter().for_each(|ending| signal(&ending.child, then));
+            }
         }
-        self.settle();
     }
 }
 
 /// Whether a child has ended, or is none any more.
 fn has_ended(child: &mut Child) -> bool {
     !matches!(child.try_wait(), Ok(None))
+}
+
+/// Sends a signal to a child that was not waited for yet; without the right to, the service manager does.
+fn signal(child: &Child, signal: Signal) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        kill_process(pid, signal).ok();
+    }
 }
 
 fn how_said(how: ExitStatus) -> String {
@@ -443,6 +454,8 @@ mod tests {
 
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use testkit::{Dir, Facility, skip_unless, until};
+
+    use tree::Process;
 
     use super::*;
 
@@ -558,6 +571,50 @@ mod tests {
         users.end(&Clock::real());
         assert_eq!(users.take_untold(), ["user 1000: its attendant ended (exit code 3)"]);
         assert_eq!(users.failed(), 0, "not by itself");
+    }
+
+    #[test]
+    fn who_has_no_process_left_is_soon_attended_to_no_more() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let mut users = users(&dir);
+        assert!(begins(&mut users, 1000, 0) && begins(&mut users, 1001, 0));
+        let (parent, child) = (Process(1000), Process(7));
+        let mut told = |event, at| users.tell(vec![(at, event)], at).expect("started");
+        told(Event::Forked { parent, child }, Duration::ZERO);
+        told(Event::Exited { process: parent }, Duration::ZERO);
+        let (later, last) = (LEFT_MAX * 2, LEFT_MAX * 3);
+        users.flush(later);
+        assert!(users.attendants.len() == 2 && !users.has_leaving(), "another one runs");
+        users.tell(vec![(later, Event::Exited { process: child })], later).expect("told");
+        assert!(users.attendants.len() == 2 && users.has_leaving(), "it may come back at once");
+        users.flush(last);
+        assert_eq!(users.attendants.keys().collect::<Vec<_>>(), [&User(1001)]);
+        assert!(begins(&mut users, 1000, 60), "not as after one that failed");
+        users.end(&Clock::real());
+    }
+
+    #[test]
+    fn who_is_stopped_ends_all_the_same_and_who_does_not_end_is_killed() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let mut users = users(&dir);
+        assert!(begins(&mut users, 1000, 0));
+        signal(&users.attendants[&User(1000)].child, Signal::STOP);
+        users.end(&Clock::real());
+        assert!(users.ending.is_empty() && users.take_untold().is_empty(), "it went on");
+        // Does not end with its pipe.
+        let command = ["sh", "-c", "exec sleep 1000"].map(OsString::from).to_vec();
+        let mut users = Users::new(starting(command, &dir));
+        assert!(begins(&mut users, 1000, 0));
+        users.regroup([User(1000)]);
+        users.flush(Duration::ZERO);
+        assert!(users.has_leaving());
+        until("it is killed", || {
+            users.flush(END_WITHIN);
+            users.ending.is_empty()
+        });
+        assert_eq!(users.take_untold(), ["user 1000: its attendant ended (signal 9)"]);
     }
 
     #[test]

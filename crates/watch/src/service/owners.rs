@@ -1,0 +1,72 @@
+//! Whose processes are, as far as that was seen.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use tree::{Event, Process, User};
+
+/// Users of processes that run.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    users: HashMap<Process, User>,
+    /// How many each user has; none has 0.
+    counts: HashMap<User, usize>,
+}
+
+impl Owners {
+    /// Whose an event is; keeps that of processes in mind.
+    pub(crate) fn of(&mut self, event: &Event) -> Option<User> {
+        match event {
+            Event::Found { process, user } => {
+                self.add(*process, *user);
+                Some(*user)
+            }
+            Event::Forked { parent, child } => {
+                let user = *self.users.get(parent)?;
+                self.add(*child, user);
+                Some(user)
+            }
+            Event::Exited { process } => self.remove(*process),
+            Event::Executed { process, .. }
+            | Event::Opened { process, .. }
+            | Event::Touched { process, .. }
+            | Event::Lost { process: Some(process) } => self.users.get(process).copied(),
+            Event::Lost { process: None }
+            | Event::Fetched { .. }
+            | Event::Swept { .. }
+            | Event::Refused { .. } => None,
+        }
+    }
+
+    /// Which of a user's run.
+    pub(crate) fn processes(&self, user: User) -> impl Iterator<Item = Process> {
+        self.users.iter().filter(move |(_, owner)| **owner == user).map(|(process, _)| *process)
+    }
+
+    /// Whether some of a user's run.
+    pub(crate) fn has_some(&self, user: User) -> bool {
+        self.counts.contains_key(&user)
+    }
+
+    /// Nothing is known any more.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn add(&mut self, process: Process, user: User) {
+        self.remove(process);
+        self.users.insert(process, user);
+        *self.counts.entry(user).or_default() += 1;
+    }
+
+    fn remove(&mut self, process: Process) -> Option<User> {
+        let user = self.users.remove(&process)?;
+        if let Entry::Occupied(mut count) = self.counts.entry(user) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+        Some(user)
+    }
+}
