@@ -23,6 +23,9 @@ __all__ = [
 ]
 
 
+_KEPT = "retry_after", "__notes__"
+
+
 def _shown(name: str) -> str:
     """Without the password that a URL may hold."""
     shown = _nearfirst.redacted(name.encode(errors="surrogatepass"))
@@ -60,8 +63,12 @@ class NearfirstError(Exception):
         return f"{shown or repr('')}: {self.reason}" if self.reason else shown
 
     def __reduce__(self) -> tuple[type[NearfirstError], tuple[object, ...], dict[str, object]]:
-        """So that it passes between processes, with its notes."""
-        return type(self), (self.name, self.reason, getattr(self, "errno", None)), vars(self)
+        """So that it passes between processes, with its notes.
+
+        What others set is left behind: it may be what cannot pass.
+        """
+        kept = {name: value for name, value in vars(self).items() if name in _KEPT}
+        return type(self), (self.name, self.reason, getattr(self, "errno", None)), kept
 
 
 class NotFound(NearfirstError, FileNotFoundError):
