@@ -251,6 +251,19 @@ def test_why_no_copy_can_be_made_is_said_each_time(
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
+def test_no_descriptor_for_a_copy_is_said_as_no_room_for_one_is() -> None:
+    (member,) = opened(Objects({"small": b"small"}))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        with pytest.raises(nearfirst.Refused, match="in memory: Too many open files"):
+            member.open()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    with member.open() as file:
+        assert file.read() == b"small"
+
+
 def test_a_copy_lies_where_what_spills_does(tmp_path: Path) -> None:
     (member,) = opened(Objects({"large": LARGE}), spill=tmp_path)
     path = Path(member.path())

@@ -320,7 +320,9 @@ impl Reading {
         }
         let is_small = self.told().is_some_and(|told| told <= MEMORY_FILE_BYTES_MAX);
         if is_small {
-            return self.gathered_in(py, crate::file::in_memory()?, Path::new("memory"));
+            let place = Path::new("memory");
+            let file = crate::file::in_memory().map_err(|error| self.no_copy(py, place, &error))?;
+            return self.gathered_in(py, file, place);
         }
         let folder = self.folder();
         let file = tempfile::tempfile_in(&folder);
