@@ -636,7 +636,7 @@ fn what_is_under_a_name_is_asked_again_while_errors_pass_and_as_often_as_allowed
 fn each_request_that_an_answer_takes_is_waited_for() {
     let server = Misbehaving::new();
     let limit = Duration::from_secs(3);
-    let late = |answer: Answer| answer.delayed(limit * 2 / 3);
+    let late = |answer: Answer| answer.delayed(limit / 3);
     server.answers("/a", [late(Answer::status(405)), late(Answer::bytes(b"four"))]);
     server.answers("/silent", [late(Answer::status(405)), Answer::bytes(b"").delayed(limit * 99)]);
     let engine = engine(small(), &[]);
