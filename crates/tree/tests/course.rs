@@ -77,6 +77,21 @@ fn the_order_of_reads_outlives_who_learned_it() {
 }
 
 #[test]
+fn what_was_foreseen_when_it_ends_is_neither_right_nor_wrong() {
+    let mut world = world();
+    let list = files("src", 120);
+    let search = world.start("/bin/grep", "grep -r x");
+    world.open_all(search, &list);
+    world.forget_decisions();
+    world.open_all(search, &list[..60]);
+    assert!(!world.predicted().is_empty());
+    let before = world.learner.account().unused;
+    world.learner.end();
+    drop(world.learner.on(Event::Lost { process: None }, Duration::ZERO));
+    assert_eq!(world.learner.account().unused, before);
+}
+
+#[test]
 fn what_is_forgotten_is_not_in_the_order_of_reads_either() {
     let mut world = world();
     let search = world.start("/bin/grep", "grep -r x");

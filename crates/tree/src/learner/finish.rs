@@ -9,7 +9,8 @@ use crate::paper;
 use crate::run::{Run, RunId, Working};
 
 impl Learner {
-    /// Nothing more is told: what the runs that are not over did is learned, as if they ended now.
+    /// Nothing more is told: what the runs that are not over did is learned, as if they ended now. What
+    /// was foreseen for whichever run came next was neither right nor wrong.
     pub fn end(&mut self) {
         let mut ids: Vec<RunId> = self.runs.keys().copied().collect();
         // What a run invoked ends before it.
@@ -20,6 +21,7 @@ impl Learner {
             }
         }
         self.processes.clear();
+        self.outstanding.clear();
     }
 
     /// One of those that kept a run from being over does so no more.
