@@ -42,9 +42,13 @@ pub(crate) async fn fetch(
     let end = match bringing.await {
         Ok(()) => Event::Finished { attempt },
         Err(error) => {
-            let failure = failure(&error);
-            item.set_error(error);
-            Event::Failed { attempt, failure }
+            let is_final = |error: &Error| failure(error) == Failure::Final;
+            let event = Event::Failed { attempt, failure: failure(&error) };
+            // What another attempt at a part met after that does not hide it.
+            if is_final(&error) || !item.error().is_some_and(|before| is_final(&before)) {
+                item.set_error(error);
+            }
+            event
         }
     };
     // What came before a failure is not fetched again.

@@ -43,6 +43,7 @@ impl Scheduler {
         let slot = part.member;
         // The other may bring it, whatever befell this one.
         if part.is_tried() {
+            part.is_hopeless |= failure == Failure::Final;
             return;
         }
         if failure == Failure::Final {
@@ -51,6 +52,10 @@ impl Scheduler {
         }
         if !part.opens && part.done >= part.end {
             self.complete_part(part_slot);
+            return;
+        }
+        if part.is_hopeless {
+            self.fail(slot, Cause::Failed);
             return;
         }
         if part.done.saturating_sub(part.counted_at) >= PROGRESS_BYTES {

@@ -240,6 +240,8 @@ pub(super) struct Part {
     pub(super) failures: u32,
     /// Attempts that were turned away since.
     pub(super) refusals: u32,
+    /// An attempt met what no other would change, while another was under way.
+    pub(super) is_hopeless: bool,
     pub(super) attempt: Option<u32>,
     pub(super) hedge: Option<u32>,
     /// Second attempts that were begun.
@@ -274,6 +276,7 @@ impl Part {
             counted_at: range.start,
             failures: 0,
             refusals: 0,
+            is_hopeless: false,
             attempt: None,
             hedge: None,
             hedges: 0,

@@ -58,6 +58,19 @@ fn a_second_attempt_that_fails_for_good_leaves_the_first_one_be() {
     }
 }
 
+#[test]
+fn what_fails_for_good_is_not_tried_again_after_a_second_attempt_that_breaks() {
+    let mut told = with_a_quick_server(8, Order::Ready);
+    told.bytes(99, 100);
+    let (first, ..) = told.started()[0];
+    told.pass_to_wake();
+    let (hedge, ..) = told.started()[0];
+    told.on(Event::Failed { attempt: first, failure: Failure::Final });
+    assert_eq!(told.delivered(), []);
+    told.on(Event::Failed { attempt: hedge, failure: Failure::Transient });
+    assert_eq!(told.delivered(), [(99, Delivery::Failed(Cause::Failed))]);
+}
+
 /// What is started when one of two is overdue, the other comes, and there is something new.
 fn started_beside_a_late_one(order: Order) -> Vec<u64> {
     let mut told = with_a_quick_server(2, order);
