@@ -148,7 +148,7 @@ impl Item {
     /// Pins what first contact found; a later contact must have found the same version.
     pub(crate) fn pin(&self, found: &Entry) -> Result<(), store::Error> {
         let mut known = lock(&self.known);
-        let was_met = known.is_pinned;
+        let (was_met, is_pinned) = (known.contact.is_some(), known.is_pinned);
         let entry = &mut known.entry;
         if entry.version.is_some() && found.version.is_some() && entry.version != found.version {
             return Err(store::Error::Changed { name: entry.name.clone() });
@@ -159,12 +159,12 @@ impl Item {
             return Err(store::Error::Changed { name: entry.name.clone() });
         }
         // What was read of it before had one: whether this is of that cannot be told.
-        if was_met && entry.version.is_some() && found.version.is_none() {
+        if is_pinned && entry.version.is_some() && found.version.is_none() {
             return Err(store::Error::Changed { name: entry.name.clone() });
         }
         // One that was listed, and that what is read does not have, tells nothing of it. And if what was
         // read of it before had none, this one need not be the version of that.
-        if !was_met {
+        if !is_pinned {
             entry.version.clone_from(&found.version);
         }
         entry.size = found.size.or(entry.size);
@@ -264,8 +264,17 @@ mod tests {
         let of = |size| Entry { size, ..Entry::named(Name::from("http://host/x")) };
         let item = Item::new(0, of(Some(10)), Source::Nowhere, None);
         assert!(item.pin(&of(Some(12))).is_ok(), "the listing was older");
+        assert!(item.pin(&of(Some(11))).is_ok(), "of the answer before, nothing was kept");
+        let contact = Contact {
+            device: DeviceId(0),
+            size: Some(11),
+            far: Vec::new(),
+            covers: 0..11,
+            position: 0,
+        };
+        item.set_contact(contact);
         let device = Some(Device::new("http://host"));
-        assert!(item.pin(&Entry { device, ..of(Some(12)) }).is_ok());
+        assert!(item.pin(&Entry { device, ..of(Some(11)) }).is_ok());
         assert!(matches!(item.pin(&of(Some(13))), Err(store::Error::Changed { .. })));
     }
 }
