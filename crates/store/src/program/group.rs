@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::sync::lock;
+use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, pidfd_open,
     waitid,
@@ -105,14 +106,25 @@ impl Groups {
 struct Leader {
     group: Pid,
     /// The child, and no other that has its number once somebody waited for it; `None` where the system
-    /// does not know such.
+    /// does not know such, or a sandbox refuses it.
     child: Option<OwnedFd>,
 }
 
 impl Leader {
     /// Of a child that was started this moment.
-    fn new(group: Pid) -> Self {
-        Self { group, child: pidfd_open(group, PidfdFlags::empty()).ok() }
+    ///
+    /// # Errors
+    /// There is no room for its descriptor; its group was killed.
+    fn new(group: Pid) -> rustix::io::Result<Self> {
+        let child = match pidfd_open(group, PidfdFlags::empty()) {
+            Ok(child) => Some(child),
+            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => None,
+            Err(error) => {
+                kill_process_group(group, Signal::KILL).ok();
+                return Err(error);
+            }
+        };
+        Ok(Self { group, child })
     }
 
     fn looked_at(&self, how: WaitIdOptions) -> rustix::io::Result<Option<WaitIdStatus>> {
@@ -168,16 +180,16 @@ impl Group {
         let child = command.process_group(0).spawn();
         let pid = child.as_ref().ok().and_then(Child::id);
         let pid = pid.and_then(|id| Pid::from_raw(id.cast_signed()));
-        let leader = pid.map(|pid| Arc::new(Leader::new(pid)));
+        let leader = pid.map(|pid| Leader::new(pid).map(Arc::new)).transpose();
         let mut groups = running.groups();
         groups.starting -= 1;
-        groups.alive.extend(leader.clone());
+        groups.alive.extend(leader.iter().flatten().cloned());
         let closed = groups.closed;
         drop(groups);
         running.ended.notify_all();
         let mut child = child?;
         let printed = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let leader = leader.map(|leader| (child, leader));
+        let leader = leader?.map(|leader| (child, leader));
         let group = Self { leader, runtime: Handle::current(), running: Arc::clone(running) };
         // So that none escapes: it ends as this is dropped.
         if closed { Err(io::ErrorKind::Interrupted.into()) } else { Ok((group, printed)) }
