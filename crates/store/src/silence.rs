@@ -24,6 +24,8 @@ struct Signs {
     last: Instant,
     /// Something of this machine is waited for, such as a program.
     is_busy: bool,
+    /// A store has waited for its limit, whatever was heard meanwhile.
+    is_over: bool,
 }
 
 /// What a store answers, or `None` where nobody was heard for `limit`; an error that passes and ends such
@@ -35,7 +37,8 @@ pub async fn heard_within<T>(
     limit: Duration,
     ask: impl Future<Output = Result<T, Error>>,
 ) -> Result<Option<T>, Error> {
-    let signs = Arc::new(Mutex::new(Signs { last: Instant::now(), is_busy: false }));
+    let signs =
+        Arc::new(Mutex::new(Signs { last: Instant::now(), is_busy: false, is_over: false }));
     // None: longer than there will be time.
     let silent_at = || {
         let signs = lock(&signs);
@@ -56,7 +59,9 @@ pub async fn heard_within<T>(
             // What is here counts, also if it came late.
             biased;
             answer = &mut answer => return match answer {
-                Err(error) if error.is_transient() && is_silent() => Ok(None),
+                Err(error) if error.is_transient() && (is_silent() || lock(&signs).is_over) => {
+                    Ok(None)
+                }
                 answer => answer.map(Some),
             },
             () = &mut whole => return Ok(None),
@@ -71,6 +76,12 @@ pub async fn heard_within<T>(
 pub(crate) fn heard() {
     // Others go by the limits of the store alone.
     let _outside = SIGNS.try_with(|signs| lock(signs).last = Instant::now());
+}
+
+/// Notes whether the request made last was answered within its limit, one for all that it was sent on to.
+#[cfg(any(feature = "object", feature = "web"))]
+pub(crate) fn waited(is_over: bool) {
+    let _outside = SIGNS.try_with(|signs| lock(signs).is_over = is_over);
 }
 
 /// Waits for something that is not the silence of a server.
@@ -105,6 +116,13 @@ mod tests {
             Err::<(), _>(Error::interrupted("a", "a limit of the store's own"))
         };
         assert!(ended(late).is_ok_and(|it| it.is_none()));
+        let sent_on = async {
+            sleep(LIMIT / 2).await;
+            heard();
+            waited(true);
+            Err::<(), _>(Error::interrupted("a", "one limit for both"))
+        };
+        assert!(ended(sent_on).is_ok_and(|it| it.is_none()));
         let refused = async { Err::<(), _>(Error::interrupted("a", "at once")) };
         assert!(ended(refused).is_err());
     }

@@ -27,7 +27,7 @@ use self::sent_on::naming_the_last;
 #[cfg(feature = "object")]
 pub(crate) use self::trouble::unanswered_directly;
 pub(crate) use self::trouble::{said, unanswered};
-use crate::silence::heard;
+use crate::silence::{heard, waited};
 use crate::{Clock, Error, Name};
 
 /// How long a connection may take, at most: five lost packets of its handshake.
@@ -47,7 +47,9 @@ pub(crate) async fn answered(
     request: impl Future<Output = reqwest::Result<reqwest::Response>>,
     failed: fn(&Name, &reqwest::Error) -> Error,
 ) -> Result<reqwest::Response, Error> {
-    let Ok(answer) = tokio::time::timeout(limit, naming_the_last(request)).await else {
+    let answer = tokio::time::timeout(limit, naming_the_last(request)).await;
+    waited(answer.is_err());
+    let Ok(answer) = answer else {
         let reason = format!("the server has not answered for {} s", limit.as_secs_f32());
         return Err(Error::interrupted(name.clone(), reason));
     };
