@@ -186,7 +186,6 @@ impl<'a> Copier<'a> {
             let dest = task.dest.clone();
             interrupt::prepare(move || part::remove(&dest))
         });
-        let mut sum = self.sum_of(entry)?;
         let from = task.resume_at;
         if from > 0 && entry.version.is_none() {
             let reason = "what is here of it is of a version, and its server does not say of which it \
@@ -194,6 +193,7 @@ impl<'a> Copier<'a> {
             discard(part);
             return Err(Trouble::Source(reason.into()));
         }
+        let mut sum = self.sum_of(entry)?;
         self.tally.expects(entry.size.unwrap_or(0).saturating_sub(from));
         if from > 0 {
             part.call(move |part| part.cut(from))?;
