@@ -165,7 +165,12 @@ impl<M: Matcher> Printing<'_, M> {
         buffer: &'b [u8],
         range: Range<usize>,
     ) -> (Cow<'b, [u8]>, Range<usize>) {
-        if range.start > 0 || self.base_offset() == 0 || range.len() > LED_BYTES_MAX {
+        let is_looked_at = self.format.single_matches || self.format.replacement.is_some();
+        if !is_looked_at
+            || range.start > 0
+            || self.base_offset() == 0
+            || range.len() > LED_BYTES_MAX
+        {
             return (buffer.into(), range);
         }
         let end = [searcher.line_terminator().as_byte()];
