@@ -791,6 +791,9 @@ fn the_first_line_of_a_chunk_follows_another() {
         folder.same_as_ripgrep(&[show, r"\Afoo", "text"]);
         folder.same_as_ripgrep(&[show, "(?i-m)^foo", "text"]);
     }
+    let long = format!("bar\0foo{}\0", "x".repeat(2 << 20));
+    let folder = Folder::new().with("records", &long);
+    folder.same_as_ripgrep(&["--null-data", "--count-matches", "^foo", "records"]);
 }
 
 #[test]

@@ -13,7 +13,8 @@ use ignore::overrides::{Override, OverrideBuilder};
 use nearfirst::{Backing, Clock, Costs, Error, Local};
 
 use super::asked::{
-    Asked, Binary, Buffered, Context, EncodingChoice, Mode, PatternSource, Separator, When,
+    Asked, Binary, Boundary, Buffered, Context, EncodingChoice, Mode, PatternSource, Separator,
+    When,
 };
 use super::filters::Filters;
 use super::pattern::{self, Pattern};
@@ -203,7 +204,12 @@ impl Settings {
         };
         let possible =
             search && (asked.invert_match || !patterns.is_empty()) && asked.max_count != Some(0);
-        let begins_text = patterns.iter().any(|pattern| begins_text(pattern));
+        // Where NUL ends lines, `^` is where the text begins or a line of it, not a record.
+        let begins_record = |pattern: &String| {
+            asked.null_data && (asked.boundary == Some(Boundary::Line) || pattern.contains('^'))
+        };
+        let begins_text =
+            patterns.iter().any(|pattern| begins_text(pattern) || begins_record(pattern));
         let pattern =
             possible.then(|| pattern::compile(&asked, &patterns, nul_is_text)).transpose()?;
         let says_reading = search && stats;
