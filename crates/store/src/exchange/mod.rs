@@ -19,7 +19,7 @@ use reqwest::header::{CONTENT_RANGE, HeaderMap, HeaderName, RETRY_AFTER};
 
 pub(crate) use self::body::{Cover, covered};
 pub(crate) use self::network::{Hosts, Private, Resolver};
-pub(crate) use self::proxies::understood;
+pub(crate) use self::proxies::Proxies;
 #[cfg(feature = "object")]
 pub(crate) use self::redirects::anywhere;
 pub(crate) use self::redirects::following;

@@ -1,5 +1,5 @@
-//! The proxies that the environment names. The client goes by them itself, but passes over what it
-//! does not understand, and never says by which it went.
+//! The proxies that the environment names. The client goes by them itself, as they are named when it is
+//! made, but passes over what it does not understand, and never says by which it went.
 
 use std::env;
 use std::net::IpAddr;
@@ -17,37 +17,58 @@ const OF_ALL: [&str; 2] = ["ALL_PROXY", "all_proxy"];
 /// What lists the hosts that are connected to directly.
 const EXCEPTIONS: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// Refuses a request to `url` that the client would send past a proxy which it does not understand.
-///
-/// # Errors
-/// Text that names the variable and what it may hold; not its value, which may hold a password.
-pub(crate) fn understood(url: &Url) -> Result<(), String> {
-    match named_for(url) {
-        Some((variable, value)) if parsed(&value).is_none() => Err(format!(
-            "{variable} names no proxy that is understood: http://HOST:PORT, https://HOST:PORT, \
-             socks5h://HOST:PORT, or socks5, socks4a, socks4"
-        )),
-        _ => Ok(()),
+/// A variable that names a proxy, and its value.
+type Named = (&'static str, String);
+
+/// Proxies, as the environment named them at one time: what is changed later does not concern clients that
+/// were made before.
+#[derive(Debug)]
+pub(crate) struct Proxies {
+    /// That of each scheme.
+    named: [(&'static str, Option<Named>); 2],
+    exceptions: String,
+}
+
+impl Proxies {
+    /// To be read as a client is made.
+    pub(crate) fn of_environment() -> Self {
+        Self {
+            named: VARIABLES.map(|(scheme, own)| (scheme, named(&own))),
+            exceptions: first_set(&EXCEPTIONS).map_or(String::new(), |(_, list)| list),
+        }
+    }
+
+    /// Refuses a request to `url` that the client would send past a proxy which it does not understand.
+    ///
+    /// # Errors
+    /// Text that names the variable and what it may hold; not its value, which may hold a password.
+    pub(crate) fn understood(&self, url: &Url) -> Result<(), String> {
+        match self.named_for(url) {
+            Some((variable, value)) if parsed(value).is_none() => Err(format!(
+                "{variable} names no proxy that is understood: http://HOST:PORT, https://HOST:PORT, \
+                 socks5h://HOST:PORT, or socks5, socks4a, socks4"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The host and the port of the proxy that a request to `url` goes by.
+    pub(super) fn proxy_of(&self, url: &Url) -> Option<String> {
+        let proxy = parsed(&self.named_for(url)?.1)?;
+        let host = proxy.host()?;
+        Some(proxy.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+    }
+
+    /// What names the proxy of requests to `url`, unless the host is an exception.
+    fn named_for(&self, url: &Url) -> Option<&Named> {
+        let (_, named) = self.named.iter().find(|(scheme, _)| *scheme == url.scheme())?;
+        let named = named.as_ref()?;
+        (!is_excepted(url.host_str()?, &self.exceptions)).then_some(named)
     }
 }
 
-/// The host and the port of the proxy that a request to `url` goes by.
-pub(super) fn proxy_of(url: &Url) -> Option<String> {
-    let proxy = parsed(&named_for(url)?.1)?;
-    let host = proxy.host()?;
-    Some(proxy.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
-}
-
-/// The variable that names the proxy of requests to `url`, and its value, unless the host is an exception.
-fn named_for(url: &Url) -> Option<(&'static str, String)> {
-    let (_, own) = VARIABLES.iter().find(|(scheme, _)| *scheme == url.scheme())?;
-    let named = named(own)?;
-    let exceptions = first_set(&EXCEPTIONS).map_or(String::new(), |(_, list)| list);
-    (!is_excepted(url.host_str()?, &exceptions)).then_some(named)
-}
-
 /// The variable that names a proxy, and its value.
-fn named(own: &[&'static str; 2]) -> Option<(&'static str, String)> {
+fn named(own: &[&'static str; 2]) -> Option<Named> {
     // What runs as a CGI program gets headers of a stranger as variables: `Proxy:` as `HTTP_PROXY`.
     if env::var_os("REQUEST_METHOD").is_some() {
         return None;
@@ -56,7 +77,7 @@ fn named(own: &[&'static str; 2]) -> Option<(&'static str, String)> {
     first_set(own).filter(is_some).or_else(|| first_set(&OF_ALL).filter(is_some))
 }
 
-fn first_set(names: &[&'static str; 2]) -> Option<(&'static str, String)> {
+fn first_set(names: &[&'static str; 2]) -> Option<Named> {
     let value = |&name| Some((name, env::var_os(name)?.to_string_lossy().into_owned()));
     names.iter().find_map(value)
 }

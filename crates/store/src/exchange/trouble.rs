@@ -7,13 +7,13 @@ use rustix::io::Errno;
 
 use super::IDLE_MAX;
 use super::network::Private;
-use super::proxies::proxy_of;
+use super::proxies::Proxies;
 use super::redirects::shown;
 use crate::{Error, Name, without_number};
 
 /// The error that a request without an answer stands for, or an answer that broke off.
 pub(crate) fn unanswered(name: &Name, error: &reqwest::Error) -> Error {
-    described(name, error, error.url().and_then(proxy_of))
+    described(name, error, error.url().and_then(|url| Proxies::of_environment().proxy_of(url)))
 }
 
 /// The same of a client that goes by no proxy.

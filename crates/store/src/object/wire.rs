@@ -12,8 +12,8 @@ use reqwest::redirect::Policy;
 use super::cloud::{Cloud, is_of_cloud};
 use super::error::Refusal;
 use crate::exchange::{
-    CONNECT_MAX, Hosts, IDLE_MAX, Resolver, answered, anywhere, following, retry_after, text,
-    unanswered, unanswered_directly, understood,
+    CONNECT_MAX, Hosts, IDLE_MAX, Proxies, Resolver, answered, anywhere, following, retry_after,
+    text, unanswered, unanswered_directly,
 };
 use crate::sync::lock;
 use crate::{Clock, Error, Name};
@@ -28,6 +28,8 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     client: reqwest::Client,
+    /// Those that the client goes by.
+    proxies: Arc<Proxies>,
     answer_max: Duration,
     clock: Clock,
     cloud: Arc<Mutex<Cloud>>,
@@ -48,19 +50,23 @@ pub(super) enum Redirects {
 impl Wire {
     /// Limited to `answer_max` until an answer begins.
     pub(super) fn new(answer_max: Duration, redirects: Redirects) -> Result<Self, Error> {
+        let proxies = Arc::new(Proxies::of_environment());
         let client = client(answer_max);
         let client = match redirects {
             Redirects::Follow(hosts) => {
-                client.dns_resolver(Resolver(Arc::clone(&hosts))).redirect(following(hosts))
+                let follow = following(Arc::clone(&hosts), Arc::clone(&proxies));
+                client.dns_resolver(Resolver(hosts)).redirect(follow)
             }
-            Redirects::Anywhere(hosts) => client.dns_resolver(Resolver(hosts)).redirect(anywhere()),
+            Redirects::Anywhere(hosts) => {
+                client.dns_resolver(Resolver(hosts)).redirect(anywhere(Arc::clone(&proxies)))
+            }
             Redirects::Refuse => {
                 let anyone = Arc::new(Hosts::new(true));
                 client.dns_resolver(Resolver(anyone)).redirect(Policy::none())
             }
         };
         let client = built(client)?;
-        Ok(Self { client, answer_max, clock: Clock::real(), cloud: Arc::default() })
+        Ok(Self { client, proxies, answer_max, clock: Clock::real(), cloud: Arc::default() })
     }
 
     /// The answer, once it begins, whatever its status.
@@ -70,7 +76,9 @@ impl Wire {
         request: reqwest::Request,
     ) -> Result<reqwest::Response, Error> {
         if !is_of_cloud(request.url()) {
-            understood(request.url()).map_err(|reason| Error::refused(name.clone(), reason))?;
+            self.proxies
+                .understood(request.url())
+                .map_err(|reason| Error::refused(name.clone(), reason))?;
             return answered(name, self.answer_max, self.client.execute(request), unanswered).await;
         }
         let known = || lock(&self.cloud);

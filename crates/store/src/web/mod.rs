@@ -34,7 +34,7 @@ use self::client::Bodies;
 use self::link::Base;
 use self::page::Opened;
 use crate::exchange::{
-    Cover, Hosts, answered, content_range, covered, fields, text, unanswered, understood,
+    Cover, Hosts, Proxies, answered, content_range, covered, fields, text, unanswered,
 };
 use crate::patience::{patiently, unless_silent};
 use crate::{Answer, Clock, Entries, Entry, Error, Name, Query, Reading, Store};
@@ -59,7 +59,7 @@ struct Servers {
     pages: Clients,
 }
 
-type Clients = OnceLock<Result<Client, String>>;
+type Clients = OnceLock<Result<(Client, Arc<Proxies>), String>>;
 
 impl Web {
     /// With links of public pages into private networks followed or not, and
@@ -123,7 +123,7 @@ impl Web {
 }
 
 impl Servers {
-    fn client(&self, bodies: Bodies, name: &Name) -> Result<&Client, Error> {
+    fn client(&self, bodies: Bodies, name: &Name) -> Result<&(Client, Arc<Proxies>), Error> {
         let place = match bodies {
             Bodies::Stored => &self.objects,
             Bodies::Decoded => &self.pages,
@@ -141,13 +141,14 @@ impl Servers {
         mut headers: HeaderMap,
     ) -> Result<Response, Error> {
         let url = url_of(name)?;
-        understood(&url).map_err(|reason| Error::refused(name.clone(), reason))?;
+        let (client, proxies) = self.client(bodies, name)?;
+        proxies.understood(&url).map_err(|reason| Error::refused(name.clone(), reason))?;
         let token = self.token.as_ref().map_err(|reason| Error::refused(name.clone(), reason))?;
         if let Some(field) = token.as_ref().and_then(|token| token.field(&url)) {
             // The client leaves it out where it is sent on to another server.
             headers.insert(AUTHORIZATION, field.clone());
         }
-        let request = self.client(bodies, name)?.request(method, url).headers(headers);
+        let request = client.request(method, url).headers(headers);
         answered(name, self.answer_max, request.send(), unanswered).await
     }
 
