@@ -1,8 +1,8 @@
 //! The folders of users' patterns, by their numbers, in that of the service.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder};
-use std::io;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, lchown};
 use std::path::{Path, PathBuf};
@@ -45,26 +45,43 @@ fn make(own: &Path, user: User) -> io::Result<()> {
 /// Sees to it that a user's folder holds nothing of another who had the number before: whose it is, by the
 /// name that the user database has for the number, is noted beside it, where only the service writes.
 ///
-/// Who is not in the database, as while a server does not answer, leaves what is noted as it is; who
-/// first was not, and then is, is another.
+/// Who is not in the database, as while a server does not answer, leaves what is noted as it is. A folder
+/// that nothing is noted of, as each was once, is of the first who has a name.
 pub(crate) fn claim(own: &Path, user: User, name: Option<&OsStr>) -> io::Result<()> {
-    let note = own.with_extension("name");
-    let noted = match fs::read(&note) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        read => Some(read?),
+    let Some(name) = name else { return Ok(()) };
+    let noted = match fs::read(noted_in(own)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        read => read?,
     };
-    let name = match (&noted, name) {
-        (Some(noted), Some(name)) if noted != name.as_bytes() => name,
-        (None, name) => return fs::write(note, name.unwrap_or_default().as_bytes()),
-        _ => return Ok(()),
-    };
-    if remove(own).is_err() {
-        let aside = |number: u32| own.with_extension(format!("{number}.left"));
-        let free = (0..u32::MAX).map(aside).find(|aside| fs::symlink_metadata(aside).is_err());
-        fs::rename(own, free.expect("there are more numbers than files"))?;
+    if noted == name.as_bytes() {
+        return Ok(());
     }
-    make(own, user)?;
-    fs::write(note, name.as_bytes())
+    if !noted.is_empty() {
+        if remove(own).is_err() {
+            let aside = |number: u32| own.with_extension(format!("{number}.left"));
+            let free = (0..u32::MAX).map(aside).find(|path| fs::symlink_metadata(path).is_err());
+            fs::rename(own, free.expect("there are more numbers than files"))?;
+        }
+        make(own, user)?;
+    }
+    note(own, name)
+}
+
+/// Where it is noted whose a folder is.
+fn noted_in(own: &Path) -> PathBuf {
+    own.with_extension("name")
+}
+
+/// Notes whose a folder is: all of the name or nothing, as part of a name would be somebody else's.
+fn note(own: &Path, name: &OsStr) -> io::Result<()> {
+    let part = own.with_extension("name.part");
+    let done = File::create(&part)
+        .and_then(|mut file| file.write_all(name.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&part, noted_in(own)));
+    if done.is_err() {
+        drop(fs::remove_file(&part));
+    }
+    done
 }
 
 /// Removes folders of numbers that are lent to one user, until there is room for another.
@@ -124,13 +141,26 @@ mod tests {
             own
         };
         let learned = begins(None).join("trees");
-        fs::write(&learned, "of who had no name").expect("ours");
-        begins(None);
-        assert!(learned.exists());
-        begins(Some("alice"));
-        assert!(!learned.exists());
-        let target = dir.create("target", "of somebody else");
         fs::write(&learned, "of alice").expect("ours");
+        let note = folder.join("1001.name");
+        begins(None);
+        assert!(learned.exists() && !note.exists());
+        // As when the disk was full.
+        for empty in [false, true] {
+            if empty {
+                fs::write(&note, "").expect("ours");
+            }
+            begins(Some("alice"));
+            assert!(learned.exists(), "{empty}");
+            assert_eq!(fs::read(&note).expect("noted"), b"alice");
+            fs::remove_file(&note).expect("ours");
+        }
+        let in_the_way = dir.create_dir("trees/1001.name.part");
+        claim(&folder.join("1001"), User(1001), Some("alice".as_ref())).unwrap_err();
+        assert!(learned.exists() && !note.exists(), "it cannot be noted");
+        fs::remove_dir(in_the_way).expect("ours");
+        begins(Some("alice"));
+        let target = dir.create("target", "of somebody else");
         std::os::unix::fs::symlink(&target, folder.join("1001/link")).expect("ours");
         // A server that tells names may be away.
         for name in [Some("alice"), None] {
