@@ -100,7 +100,10 @@ fn make_room(folder: &Path, lent: &Lent, to: &str) -> io::Result<()> {
         if excess == 0 {
             break;
         }
-        excess -= usize::from(remove(&path).is_ok());
+        if remove(&path).is_ok() {
+            excess -= 1;
+            drop(fs::remove_file(noted_in(&path)));
+        }
     }
     if excess == 0 {
         Ok(())
@@ -202,13 +205,19 @@ mod tests {
         dir.create("trees/100000/a/folder", "that it never makes");
         let number = |number: usize| 100_000 + u32::try_from(number).expect("small");
         for user in 1..LENT_FOLDERS_MAX {
-            fs::write(make(number(user)).join("trees"), "what was learned").expect("ours");
+            let own = make(number(user));
+            fs::write(own.join("trees"), "what was learned").expect("ours");
+            claim(&own, User(number(user)), Some("inner".as_ref())).expect("claimed");
         }
-        let kept = || fs::read_dir(&folder).expect("ours").count();
-        assert_eq!(kept(), LENT_FOLDERS_MAX + 2);
+        let kept = |are_notes: bool| {
+            let all = fs::read_dir(&folder).expect("ours").flatten();
+            all.filter(|entry| entry.path().extension().is_some() == are_notes).count()
+        };
+        assert_eq!([false, true].map(kept), [LENT_FOLDERS_MAX + 2, LENT_FOLDERS_MAX - 1]);
         let last = make(number(LENT_FOLDERS_MAX));
         make(number(1));
-        assert_eq!(kept(), LENT_FOLDERS_MAX + 2);
+        assert_eq!(kept(false), LENT_FOLDERS_MAX + 2);
+        assert!(kept(true) < LENT_FOLDERS_MAX - 1, "of folders that are gone nothing is noted");
         assert!(others.iter().all(|other| other.exists()) && odd.exists() && last.exists());
         assert_eq!(make(100_000).metadata().expect("made").uid(), 100_000);
     }
