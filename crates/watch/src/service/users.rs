@@ -310,8 +310,10 @@ impl Users {
 
     fn let_go(&mut self, user: User, by_itself: bool) {
         if let Some(Attendant { child, heard, .. }) = self.attendants.remove(&user) {
-            // Its user may have stopped it.
-            signal(&child, Signal::CONT);
+            // Its user may have stopped it; of one that has ended another may have the number by now.
+            if !by_itself {
+                signal(&child, Signal::CONT);
+            }
             self.ending.push(Ending { user, child, heard, by_itself, until: None });
         }
     }
