@@ -40,8 +40,11 @@ const PAUSE: Duration = Duration::from_mins(1);
 /// What attendants are called where processes are listed.
 const NAME: &str = "nearfirst";
 /// How long attendants may take to save and end; then they are killed, as their users may keep them from it.
-/// What they learned in the last minute is lost then.
-const END_WITHIN: Duration = Duration::from_secs(5);
+/// Lost is then what they have not saved, and all that programs read which have not ended: of these they
+/// learn at the end.
+const LEAVES_WITHIN: Duration = Duration::from_mins(1);
+/// The same once the service ends, which many do at once; the unit gives it 30 s.
+const END_WITHIN: Duration = Duration::from_secs(20);
 /// How long the kernel may take to end those.
 const KILLED_WITHIN: Duration = Duration::from_secs(1);
 /// What a pipe holds, and what waits to go into it: about 10,000 events each.
@@ -339,7 +342,7 @@ impl Users {
             self.paused.insert(user, now + PAUSE);
         }
         for Ending { child, until, .. } in &mut self.ending {
-            if *until.get_or_insert(now + END_WITHIN) <= now {
+            if *until.get_or_insert(now + LEAVES_WITHIN) <= now {
                 signal(child, Signal::KILL);
             }
         }
@@ -613,7 +616,7 @@ mod tests {
         users.flush(Duration::ZERO);
         assert!(users.has_leaving());
         until("it is killed", || {
-            users.flush(END_WITHIN);
+            users.flush(LEAVES_WITHIN);
             users.ending.is_empty()
         });
         assert_eq!(users.take_untold(), ["user 1000: its attendant ended (signal 9)"]);
