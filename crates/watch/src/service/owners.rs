@@ -1,7 +1,7 @@
 //! Whose processes are, as far as that was seen.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use tree::{Event, Process, User};
 
@@ -11,6 +11,8 @@ pub(crate) struct Owners {
     users: HashMap<Process, User>,
     /// How many each user has; none has 0.
     counts: HashMap<User, usize>,
+    /// Who had some before what was known was lost, and was not seen since.
+    unsure: HashSet<User>,
 }
 
 impl Owners {
@@ -43,19 +45,21 @@ impl Owners {
         self.users.iter().filter(move |(_, owner)| **owner == user).map(|(process, _)| *process)
     }
 
-    /// Whether some of a user's run.
+    /// Whether some of a user's run, or may.
     pub(crate) fn has_some(&self, user: User) -> bool {
-        self.counts.contains_key(&user)
+        self.counts.contains_key(&user) || self.unsure.contains(&user)
     }
 
-    /// Nothing is known any more.
+    /// Nothing is known any more, but that who had some may have some.
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        self.users.clear();
+        self.unsure.extend(self.counts.drain().map(|(user, _)| user));
     }
 
     fn add(&mut self, process: Process, user: User) {
         self.remove(process);
         self.users.insert(process, user);
+        self.unsure.remove(&user);
         *self.counts.entry(user).or_default() += 1;
     }
 

@@ -600,6 +600,26 @@ mod tests {
     }
 
     #[test]
+    fn who_had_a_process_before_a_loss_is_attended_to_until_it_is_seen_that_none_is_left() {
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let mut users = users(&dir);
+        assert!(begins(&mut users, 1000, 0) && begins(&mut users, 1001, 0));
+        let lost = Event::Lost { process: None };
+        users.tell(vec![(Duration::ZERO, lost)], Duration::ZERO).expect("told");
+        users.flush(LEFT_MAX * 2);
+        assert!(users.attendants.len() == 2 && !users.has_leaving(), "its programs may run");
+        assert!(begins(&mut users, 1000, 10));
+        let (at, exited) = (Duration::from_secs(10), Event::Exited { process: Process(1000) });
+        users.tell(vec![(at, exited)], at).expect("told");
+        users.flush(at + LEFT_MAX);
+        assert_eq!(users.attendants.keys().collect::<Vec<_>>(), [&User(1001)]);
+        users.flush(IDLE_MAX);
+        assert!(users.attendants.is_empty(), "as of who does nothing");
+        users.end(&Clock::real());
+    }
+
+    #[test]
     fn who_is_stopped_ends_all_the_same_and_who_does_not_end_is_killed() {
         skip_unless!(Facility::Root);
         let dir = Dir::new();
