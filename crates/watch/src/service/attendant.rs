@@ -33,8 +33,8 @@ const SAVE_EVERY: Duration = Duration::from_mins(1);
 const SAVE_SHARE: u32 = 200;
 /// How often it is looked whether something is to be forgotten.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
-/// How long one's forerunner may take to save.
-const HELD_FOR: Duration = Duration::from_secs(10);
+/// How long one's forerunner may take to save, and be killed.
+const HELD_FOR: Duration = Duration::from_secs(70);
 const READ_BYTES: usize = 256 << 10;
 
 /// How an attendant goes about it.

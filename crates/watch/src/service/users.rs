@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_mins(1);
 const NAME: &str = "nearfirst";
 /// How long attendants may take to save and end; then they are killed, as their users may keep them from it.
 /// Lost is then what they have not saved, and all that programs read which have not ended: of these they
-/// learn at the end.
+/// learn at the end. Whoever attends to the same user next waits for so long.
 const LEAVES_WITHIN: Duration = Duration::from_mins(1);
 /// The same once the service ends, which many do at once; the unit gives it 30 s.
 const END_WITHIN: Duration = Duration::from_secs(20);
