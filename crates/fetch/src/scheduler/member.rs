@@ -224,6 +224,7 @@ pub(super) fn rank_key(rank: f64) -> u64 {
 
 /// A range of a member that is on its way, or its opening.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Part {
     pub(super) member: u32,
     pub(super) opens: bool,
