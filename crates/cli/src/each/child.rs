@@ -225,6 +225,9 @@ impl Running {
                 }
             }
             known = groups.over;
+            if groups.closed {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             let none_ended = |groups: &mut Groups| groups.over == known && !groups.closed;
             drop(self.ended.wait_timeout_while(groups, TRIES_EVERY, none_ended));
         }
