@@ -203,8 +203,12 @@ impl Front {
     fn stop(&self) {
         let is_stopped = (0..STOP_LOOKS).any(|_| {
             let _ = poll(&mut [], Some(&STOP_LOOKS_EVERY));
-            self.stat().is_some_and(|stat| state_of(&stat) == Some("T"))
+            self.stat().is_some_and(|stat| state_of(&stat) == Some("T")) || is_to_go_on()
         });
+        // To stop would forget it. It is passed on next.
+        if is_to_go_on() {
+            return;
+        }
         if !is_stopped {
             self.send(libc::SIGTSTP);
         }
@@ -297,6 +301,16 @@ fn take_signals() -> io::Result<(OwnedFd, libc::sigset_t)> {
     }
 }
 
+/// Whether what has a process go on waits to be passed on.
+fn is_to_go_on() -> bool {
+    let mut pending = MaybeUninit::uninit();
+    // SAFETY: `sigpending` makes the set before it is used.
+    unsafe {
+        libc::sigpending(pending.as_mut_ptr()) == 0
+            && libc::sigismember(pending.as_ptr(), libc::SIGCONT) == 1
+    }
+}
+
 fn set_mask(mask: &libc::sigset_t) {
     // SAFETY: `mask` is a whole set of signals.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
@@ -346,6 +360,22 @@ mod tests {
         let front = Front { child: Pid::from_child(&child), gone: None, done, signals };
         assert_eq!(front.pass_on(), Some(libc::SIGINT));
         assert_eq!(child.wait().expect("a child").signal(), Some(libc::SIGINT));
+        set_mask(&mask);
+    }
+
+    #[test]
+    fn what_has_it_go_on_while_it_looks_whether_to_stop_is_passed_on() {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("started");
+        let (signals, mask) = take_signals().expect("descriptors");
+        // SAFETY: a call without memory; this thread has it wait.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), libc::SIGCONT) };
+        let (done, _said) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        let front = Front { child: Pid::from_child(&child), gone: None, done, signals };
+        front.stop();
+        assert_ne!(front.stat().as_deref().and_then(state_of), Some("T"));
+        assert_eq!(front.pass_on(), Some(libc::SIGCONT));
+        child.kill().expect("a child");
+        child.wait().expect("a child");
         set_mask(&mask);
     }
 
