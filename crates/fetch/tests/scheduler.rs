@@ -605,6 +605,25 @@ fn a_reset_part_goes_on_from_where_it_stopped_and_fails_after_its_attempts() {
 }
 
 #[test]
+fn descriptors_that_are_short_are_waited_for_some_seconds_and_their_device_is_left_as_it_is() {
+    let mut told = Told::new(Limits::default(), 8, Order::Ready);
+    told.bytes(1, 100);
+    told.ask();
+    let mut attempts = 0;
+    while let Some((attempt, ..)) = told.started().first().cloned() {
+        attempts += 1;
+        told.fail(attempt, Failure::Short);
+        if told.delivered().is_empty() {
+            told.pass_to_wake();
+        }
+    }
+    assert_eq!(told.delivered(), [(1, Delivery::Failed(Cause::Failed))]);
+    assert!(attempts > Limits::default().attempts_max, "{attempts}");
+    assert!(told.now < Duration::from_secs(10), "{:?}", told.now);
+    assert_eq!(told.scheduler.snapshot().devices[0].refusals, 0);
+}
+
+#[test]
 fn a_part_that_gets_on_with_every_attempt_is_not_given_up() {
     let size: u64 = 4 << 20;
     let limits = Limits { attempts_max: 2, ..Limits::default() };
@@ -770,6 +789,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Failure::Transient),
         Just(Failure::Final),
         Just(Failure::Busy { retry_after: None }),
+        Just(Failure::Short),
     ];
     prop_oneof![
         2 => (set.clone(), terms).prop_map(|(set, terms)| Event::SetOpened { set, terms }),

@@ -254,10 +254,8 @@ pub(crate) fn failure(error: &Error) -> Failure {
     match error {
         Error::Busy { retry_after, .. } => Failure::Busy { retry_after: *retry_after },
         Error::Interrupted { .. } => Failure::Transient,
-        // Who reads the others closes them: fewer at a time will do.
-        Error::Io { source, .. } if is_short_of_descriptors(source) => {
-            Failure::Busy { retry_after: None }
-        }
+        // Who reads the others closes them.
+        Error::Io { source, .. } if is_short_of_descriptors(source) => Failure::Short,
         _ => Failure::Final,
     }
 }

@@ -251,6 +251,8 @@ pub enum Failure {
         /// How long it asks to be left alone.
         retry_after: Option<Duration>,
     },
+    /// This process has too few descriptors at the moment, which says nothing about the device.
+    Short,
     /// Another attempt that begins now will fail alike.
     Final,
 }

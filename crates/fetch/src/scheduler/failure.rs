@@ -7,6 +7,9 @@ use super::scheduler::Scheduler;
 
 /// How often a part is turned away before that counts as a failure.
 const REFUSALS_MAX: u32 = 16;
+/// How often it lacks descriptors of its own before that does: with the failures that count, some seconds
+/// for one part. Whoever reads it may hold them all, and closes none while waiting.
+const SHORTAGES_MAX: u32 = 4;
 /// With so many bytes more of a part here, its attempts are counted anew: whoever ends every answer
 /// early gets on all the same, and at a connection's first window nothing is known to work yet.
 const PROGRESS_BYTES: u64 = 256 << 10;
@@ -62,7 +65,12 @@ impl Scheduler {
             part.counted_at = part.done;
             (part.failures, part.refusals) = (0, 0);
         }
-        if matches!(failure, Failure::Busy { .. }) && part.refusals < REFUSALS_MAX {
+        let not_counted = match failure {
+            Failure::Busy { .. } => REFUSALS_MAX,
+            Failure::Short => SHORTAGES_MAX,
+            Failure::Transient | Failure::Final => 0,
+        };
+        if part.refusals < not_counted {
             part.refusals += 1;
         } else {
             part.failures += 1;
