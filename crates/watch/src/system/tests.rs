@@ -131,7 +131,7 @@ fn a_copy_of_a_file_system_is_not_taken_for_it() {
     let scope = Scope { on: on.to_vec(), excluded: Vec::new() };
     let mut system = System::new(scope, Arc::new(Costs::load())).expect("root may");
     // What was found first may be found last when something else is mounted.
-    system.points.reverse();
+    system.scope.on.reverse();
     let id = fanotify::file_system_id(disk.path()).expect("the machine allows it");
     let device = |system: &System| system.resolver.grounds[&id].device;
     let before = device(&system);
