@@ -489,7 +489,7 @@ def test_entries_are_pickled(folder: Path) -> None:
 def test_sets_and_members_are_referred_to_weakly(folder: Path) -> None:
     members = nearfirst.open(folder / "a.txt")
     member = next(members)
-    references = [weakref.ref(members), weakref.ref(member)]
+    references: list[weakref.ref[object]] = [weakref.ref(members), weakref.ref(member)]
     assert [reference() for reference in references] == [members, member]
     del members, member
     gc.collect()

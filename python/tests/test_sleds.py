@@ -368,7 +368,7 @@ def test_devices_are_measured(tmp_path: Path) -> None:
     assert again.updated is not None
     small = tmp_path / "small"
     small.write_bytes(bytes(1 << 16))
-    with pytest.raises(nearfirst.Refused, match="name a larger file or a folder"):
+    with pytest.raises(nearfirst.Refused, match="name a larger file, or a folder"):
         nearfirst.calibrate(small, seconds=0.01, save=False)
     with pytest.raises(nearfirst.NotFound):
         nearfirst.calibrate(f"{file}.none")
