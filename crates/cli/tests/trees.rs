@@ -181,29 +181,6 @@ fn what_the_service_learned_of_ones_own_programs_is_found() {
 }
 
 #[test]
-fn what_is_said_before_the_word_counts_as_behind_it() {
-    let (state, dir) = (Dir::new(), Dir::new());
-    let script = script(&dir, "known", "true");
-    nearfirst(&state, &["run", "--"]).arg(&script).run().succeeds();
-    let elsewhere = Dir::new();
-    let told = |words: &[&str]| {
-        let told = nearfirst(&elsewhere, words).run();
-        told.succeeds().is_quiet();
-        told.text()
-    };
-    let folder = state.path().to_str().expect("text");
-    let said = script.to_str().expect("text");
-    for words in [&["list"][..], &["stats"], &["show", said]] {
-        let before = told(&[&["trees", "--json", "--state", folder], words].concat());
-        let behind = [&["trees", words[0], "--json", "--state", folder], &words[1..]].concat();
-        assert_eq!(before, told(&behind));
-        assert!(before.starts_with('{'), "{before}");
-    }
-    assert_eq!(told(&["trees", "--state", folder, "forget", said]), "");
-    assert_eq!(told(&["trees", "list", "--json", "--state", folder]), "");
-}
-
-#[test]
 fn a_program_is_shown_and_forgotten_by_its_name_with_all_that_it_was_told() {
     let (dir, state) = (Dir::new(), Dir::new());
     dir.create("read", "text");

@@ -217,11 +217,8 @@ fn flags_that_would_change_nothing_are_refused() {
             "trees: the subcommand 'import' cannot be used with",
         );
     }
-    let forget = "trees: the subcommand 'forget' cannot be used with '--json'\n";
-    refuses(&["trees", "--json", "forget", "a"], 2, forget);
     let drawing = "trees: the argument '--svg <FILE>' cannot be used with '--json'";
     refuses(&["trees", "show", "--svg=a", "--json", "a"], 2, drawing);
-    refuses(&["trees", "--json", "show", "--svg=a", "a"], 2, drawing);
     for (command, code) in [("ls", 2), ("cat", 2), ("grep", 2), ("wc", 1)] {
         let starts = format!("{command}: --spill /none: No such file or directory\n");
         refuses(&[command, "--spill=/none", "Cargo.toml"], code, &starts);

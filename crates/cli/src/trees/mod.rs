@@ -25,18 +25,17 @@ use crate::{human, json, messages, outcome};
 ///
 /// Without a word: the programs, the last used first, with what their predictions were worth.
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = outcome::EXIT_CODES)]
+#[command(after_long_help = outcome::EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
 
-    // Before a word they mean what they do behind it.
     #[command(flatten)]
     told: Told,
 }
 
 /// Of which patterns something is told, and in which form.
-#[derive(clap::Args, Debug, Clone)]
+#[derive(clap::Args, Debug)]
 struct Told {
     /// One JSON object a line instead of text; see docs/json.md
     #[arg(long)]
@@ -47,7 +46,7 @@ struct Told {
 }
 
 /// Where patterns lie.
-#[derive(clap::Args, Debug, Clone)]
+#[derive(clap::Args, Debug)]
 struct Folder {
     /// The folder of the patterns, instead of `$XDG_STATE_HOME/nearfirst` (or `$NEARFIRST_STATE`)
     #[arg(long, value_name = "FOLDER")]
@@ -58,18 +57,7 @@ struct Folder {
     service: bool,
 }
 
-impl Told {
-    /// Together with what was said before the word.
-    fn or(&self, before: &Self) -> Self {
-        Self { json: self.json || before.json, patterns: self.patterns.or(&before.patterns) }
-    }
-}
-
 impl Folder {
-    fn or(&self, before: &Self) -> Self {
-        if self.state.is_some() || self.service { self.clone() } else { before.clone() }
-    }
-
     fn named(&self) -> Option<PathBuf> {
         let user = rustix::process::getuid().as_raw();
         let service = || PathBuf::from(format!("/var/lib/nearfirst/trees/{user}"));
@@ -154,28 +142,6 @@ impl Forget {
     }
 }
 
-impl Args {
-    /// What was said before a word that has no use for it.
-    fn of_no_use(&self) -> Option<&'static str> {
-        let Told { json, patterns: Folder { state, service } } = &self.told;
-        match &self.what {
-            Some(What::Import(_)) if *json => {
-                Some("the subcommand 'import' cannot be used with '--json'")
-            }
-            Some(What::Import(_)) if state.is_some() || *service => Some(
-                "the subcommand 'import' cannot be used with '--state <FOLDER>' or '--service'",
-            ),
-            Some(What::Forget(_)) if *json => {
-                Some("the subcommand 'forget' cannot be used with '--json'")
-            }
-            Some(What::Show(Show { svg: Some(_), .. })) if *json => {
-                Some("the argument '--svg <FILE>' cannot be used with '--json'")
-            }
-            _ => None,
-        }
-    }
-}
-
 /// How long a run that saves its patterns is waited for, and then who holds them for longer, as the service.
 const HELD_FOR: Duration = Duration::from_millis(500);
 const ASKED_FOR: Duration = Duration::from_secs(10);
@@ -183,21 +149,16 @@ const ASKED_FOR: Duration = Duration::from_secs(10);
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let before = &args.told;
-    if let Some(error) = args.of_no_use() {
-        messages::error(error);
-        return ExitCode::from(2);
-    }
     let written = match &args.what {
-        None => list(before),
-        Some(What::List(told)) => list(&told.or(before)),
-        Some(What::Show(what)) => show(what, &what.told.or(before)),
+        None => list(&args.told),
+        Some(What::List(told)) => list(told),
+        Some(What::Show(what)) => show(what),
         Some(What::Forget(what)) => {
-            forget(what, &what.patterns.or(&before.patterns));
+            forget(what);
             Ok(())
         }
-        Some(What::Stats(told)) => stats(&told.or(before)),
-        Some(What::Replay(what)) => replay::run(what, &what.told.or(before)),
+        Some(What::Stats(told)) => stats(told),
+        Some(What::Replay(what)) => replay::run(what),
         Some(What::Import(what)) => traces::import(what),
     };
     outcome::exit_code(written)
@@ -260,8 +221,8 @@ fn stats(told: &Told) -> io::Result<()> {
     out.flush()
 }
 
-fn show(what: &Show, told: &Told) -> io::Result<()> {
-    let Some(patterns) = load(&told.patterns) else { return Ok(()) };
+fn show(what: &Show) -> io::Result<()> {
+    let Some(patterns) = load(&what.told.patterns) else { return Ok(()) };
     let meant = meant(&what.program, |name| !patterns.named(name).is_empty());
     let found = patterns.named(meant.as_bytes());
     if found.is_empty() {
@@ -286,7 +247,7 @@ fn show(what: &Show, told: &Told) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     for listed in &found {
         let branches = patterns.tree(listed.user, &listed.name).unwrap_or_default();
-        if told.json {
+        if what.told.json {
             json::line(&mut out, &record::tree(listed, &branches))?;
         } else {
             text::tree(&mut out, listed, &branches)?;
@@ -295,8 +256,8 @@ fn show(what: &Show, told: &Told) -> io::Result<()> {
     out.flush()
 }
 
-fn forget(what: &Forget, patterns: &Folder) {
-    let Some(store) = store(patterns) else { return };
+fn forget(what: &Forget) {
+    let Some(store) = store(&what.patterns) else { return };
     let failed = |error: io::Error| {
         messages::error(format_args!("{}: {}", store.path().display(), messages::reason(&error)));
     };

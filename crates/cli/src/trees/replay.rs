@@ -40,7 +40,7 @@ pub(super) struct Args {
     folder: PathBuf,
 
     #[command(flatten)]
-    pub(super) told: Told,
+    told: Told,
 
     /// Traces (docs/traces.md), or output of `strace -f -ttt -y`; `-` is stdin
     ///
@@ -100,8 +100,8 @@ struct Record<'a> {
 }
 
 /// Plays traces and writes what each predictor came to.
-pub(super) fn run(args: &Args, told: &Told) -> io::Result<()> {
-    let Told { json: as_json, ref patterns } = *told;
+pub(super) fn run(args: &Args) -> io::Result<()> {
+    let Told { json: as_json, ref patterns } = args.told;
     let (known, learning) = match patterns.named() {
         Some(_) => (super::load(patterns), super::keeping()),
         None => (Some(Patterns::default()), tree::Options::default()),
