@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker, ready};
 
 use fetch::engine::{self, Arrival, Engine, Feed};
 use fetch::scheduler::{Origin, SetTerms};
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
-use store::{Entries, Entry, Error, Name, Sequence};
+use store::{Entries, Entry, Error, Name, Sequence, lock};
 
 use crate::comparing::Comparing;
 use crate::listing::Listing;
@@ -20,7 +20,6 @@ use crate::source::{Anew, Source};
 use crate::taken::Taken;
 use crate::wait::wait;
 use crate::{Cursor, Spec, algebra, order};
-use store::lock;
 
 /// An open dynamic set (Steere, SOSP '97, section 3): unordered, immutable,
 /// without duplicates; it lives as long as this value.
@@ -156,7 +155,7 @@ impl Set {
             let compares = self.options.duplicates == Duplicates::ByContent;
             if compares {
                 // Before it is taken: who sees the end from then on waits for it.
-                self.comparison().under_way += 1;
+                lock(&self.comparison).under_way += 1;
             }
             turn.comparing = match self.feed().poll_next(context, &mut turn.place) {
                 Poll::Ready(Some(arrival)) => match arrived(arrival) {
@@ -177,7 +176,7 @@ impl Set {
                     if compares {
                         self.one_less_is_under_way();
                     }
-                    let mut comparison = self.comparison();
+                    let mut comparison = lock(&self.comparison);
                     let left = comparison.left.pop();
                     if left.is_none() {
                         if none.is_pending() || comparison.under_way == 0 {
@@ -198,7 +197,7 @@ impl Set {
     /// compared for it, is another's.
     pub fn leave(&self, turn: &mut Turn) {
         let Some(feed) = self.feed.get() else { return };
-        let mut comparison = self.comparison();
+        let mut comparison = lock(&self.comparison);
         comparison.left.extend(turn.comparing.take());
         let is_left = !comparison.left.is_empty();
         let waiting = if is_left { std::mem::take(&mut comparison.waiting) } else { Vec::new() };
@@ -208,10 +207,6 @@ impl Set {
             feed.wake_task();
         }
         waiting.into_iter().for_each(Waker::wake);
-    }
-
-    fn comparison(&self) -> MutexGuard<'_, Comparison> {
-        lock(&self.comparison)
     }
 
     /// What is in either set: a new set, of names that become known in both.
@@ -443,7 +438,9 @@ impl Set {
     ) -> Option<Result<Member, MemberError>> {
         self.one_less_is_under_way();
         let first = match compared {
-            Ok((member, hash)) => self.comparison().contents.insert(hash).then_some(Ok(member)),
+            Ok((member, hash)) => {
+                lock(&self.comparison).contents.insert(hash).then_some(Ok(member))
+            }
             Err(error) => Some(Err(error)),
         };
         first.map(|first| first.map(|member| self.given(tag, member)))
@@ -451,7 +448,7 @@ impl Set {
 
     /// After the last, who waits for what others may leave looks again.
     fn one_less_is_under_way(&self) {
-        let mut comparison = self.comparison();
+        let mut comparison = lock(&self.comparison);
         comparison.under_way -= 1;
         let is_over = comparison.under_way == 0;
         let waiting = if is_over { std::mem::take(&mut comparison.waiting) } else { Vec::new() };

@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use store::Name;
+use store::{Name, lock};
 
 use crate::roster::Roster;
-use store::lock;
 
 /// Which members a set delivered, in the order it did. It keeps what the set knew of names, and neither
 /// what lists them nor what is under way; of each member it takes four bytes beside that.

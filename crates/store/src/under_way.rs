@@ -1,7 +1,7 @@
 //! Which listings are under way, so that who waits for names can say from where.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use futures::{StreamExt as _, stream};
 
@@ -15,7 +15,7 @@ pub(crate) struct UnderWay(Mutex<BTreeMap<u64, Name>>);
 impl UnderWay {
     /// The one that was begun first.
     pub(crate) fn first(&self) -> Option<Name> {
-        self.lock().values().next().cloned()
+        lock(&self.0).values().next().cloned()
     }
 
     /// The same names; their listing is under way from when the first is asked for to their end.
@@ -31,15 +31,11 @@ impl UnderWay {
     }
 
     fn begin(self: Arc<Self>, name: Name) -> Noted {
-        let mut names = self.lock();
+        let mut names = lock(&self.0);
         let number = names.last_key_value().map_or(0, |(last, _)| last + 1);
         names.insert(number, name);
         drop(names);
         Noted { all: self, number }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Name>> {
-        lock(&self.0)
     }
 }
 
@@ -51,7 +47,7 @@ struct Noted {
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        self.all.lock().remove(&self.number);
+        lock(&self.all.0).remove(&self.number);
     }
 }
 

@@ -2,7 +2,7 @@
 //! of memory is not fetched.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use store::lock;
@@ -68,7 +68,7 @@ impl Unread {
         loop {
             // Asked for before looking, so that no word of it is missed.
             let has_room = self.has_room.notified();
-            if !self.files().is_full() {
+            if !lock(&self.files).is_full() {
                 return;
             }
             has_room.await;
@@ -76,16 +76,12 @@ impl Unread {
     }
 
     fn change(&self, change: impl FnOnce(&mut Files)) {
-        let mut files = self.files();
+        let mut files = lock(&self.files);
         let was_full = files.is_full();
         change(&mut files);
         if was_full && !files.is_full() {
             self.has_room.notify_waiters();
         }
-    }
-
-    fn files(&self) -> MutexGuard<'_, Files> {
-        lock(&self.files)
     }
 }
 
@@ -173,6 +169,6 @@ mod tests {
         for number in 0..=FILES_MAX {
             unread.fetched(&path(&number.to_string()), 1, Duration::ZERO);
         }
-        assert_eq!(unread.files().bytes, FILES_MAX as u64);
+        assert_eq!(lock(&unread.files).bytes, FILES_MAX as u64);
     }
 }

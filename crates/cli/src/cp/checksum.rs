@@ -2,12 +2,12 @@
 //! S3's is of objects that were put in one piece.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 use nearfirst::{Checksum, Entry};
+use store::lock;
 
 use super::digest::Digest;
-use store::lock;
 
 /// What is known of the sums of a run.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ impl Sums {
     /// A sum for this object's bytes, if its tag is one to compare with.
     pub(super) fn of_tag(&self, entry: &Entry) -> Option<Sum> {
         let expected = tag(entry)?;
-        (!self.opaque().contains_key(bucket(entry))).then(|| Sum {
+        (!lock(&self.opaque).contains_key(bucket(entry))).then(|| Sum {
             digest: Digest::md5(),
             expected: expected.to_vec(),
             kept: None,
@@ -32,18 +32,14 @@ impl Sums {
 
     /// Two readings gave the same bytes, which the tag is not the sum of: it is none.
     pub(super) fn is_opaque(&self, entry: &Entry) {
-        self.opaque().entry(bucket(entry).to_vec()).or_default();
+        lock(&self.opaque).entry(bucket(entry).to_vec()).or_default();
     }
 
     /// Whether an object is the first of its bucket that is not checked because its tag is none.
     pub(super) fn is_to_be_told(&self, entry: &Entry) -> bool {
-        let mut opaque = self.opaque();
+        let mut opaque = lock(&self.opaque);
         let told = opaque.get_mut(bucket(entry)).filter(|_| tag(entry).is_some());
         told.is_some_and(|told| !std::mem::replace(told, true))
-    }
-
-    fn opaque(&self) -> MutexGuard<'_, HashMap<Vec<u8>, bool>> {
-        lock(&self.opaque)
     }
 }
 

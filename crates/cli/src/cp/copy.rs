@@ -18,6 +18,7 @@ use nearfirst::{
     SetOptions, Version,
 };
 use rustix::io::Errno;
+use store::lock;
 use tokio::sync::watch;
 
 use super::checksum::{Sum, Sums};
@@ -26,7 +27,6 @@ use super::plan::{Plan, Task};
 use crate::sets::{self, Tally, interrupt};
 use crate::wary::Wary;
 use crate::{human, messages, progress};
-use store::lock;
 
 /// Smaller objects are begun anew after a break: to note of each what would let it go on takes longer.
 const RESUMED_BYTES_MIN: u64 = 256 << 10;

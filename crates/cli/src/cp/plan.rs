@@ -6,15 +6,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use futures::{StreamExt as _, stream};
 use nearfirst::{Cursor, Entries, Entry, Error, Looks, Name, Spec, unix_parts};
+use store::lock;
 
 use super::copy::shown;
 use super::part;
 use super::place::{self, Base, Target};
-use store::lock;
 
 /// Names that are decided on at a time: some must be asked about.
 const DECIDED_AT_ONCE: usize = 16;
@@ -118,12 +118,12 @@ impl Plan {
 
     /// The task of a name that was handed out; each once.
     pub(super) fn take(&self, name: &Name) -> Option<Task> {
-        self.state().fetched.remove(name)
+        lock(&self.state).fetched.remove(name)
     }
 
     /// From which byte on what was handed out is to be fetched.
     pub(super) fn start(&self, name: &Name) -> u64 {
-        self.state().fetched.get(name).map_or(0, |task| task.resume_at)
+        lock(&self.state).fetched.get(name).map_or(0, |task| task.resume_at)
     }
 
     /// How what is not the engine's is asked for.
@@ -133,7 +133,7 @@ impl Plan {
 
     /// How many objects that are known are still to be copied.
     pub(super) fn waiting(&self) -> u64 {
-        self.state().fetched.len() as u64
+        lock(&self.state).fetched.len() as u64
     }
 
     /// How many files were the copies that were asked for.
@@ -144,10 +144,6 @@ impl Plan {
     /// How many files were left as they were.
     pub(super) fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
     }
 
     /// Whether a name that was met below `folder` lies in the folder that is copied to, as the copies
@@ -229,7 +225,7 @@ impl Plan {
             _ => 0,
         };
         let task = Task { dest, replaces: self.replaces(), resume_at };
-        self.state().fetched.insert(entry.name.clone(), task);
+        lock(&self.state).fetched.insert(entry.name.clone(), task);
         Ok(Some(entry))
     }
 
@@ -254,7 +250,7 @@ impl Plan {
 
     /// Keeps a file for a name; `false` for a name that was met before.
     fn claims(&self, name: &Name, dest: &Path) -> Result<bool, Error> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if !state.seen.insert(name.clone()) {
             return Ok(false);
         }

@@ -8,17 +8,17 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use nearfirst::Name;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
+use store::lock;
 use tokio::runtime::Handle;
 
 use crate::sets::interrupt::{self, Prepared};
 use crate::{descriptors, human, messages, program};
-use store::lock;
 
 /// How often it is tried to begin a command while none runs that would give back what is missing.
 const TRIES_ALONE: u32 = 10;
@@ -118,7 +118,7 @@ impl Children {
     /// Has commands stop where a terminal stops this process, and go on with it.
     pub(super) fn stop_with_us(&self, runtime: &Handle) {
         let running = Arc::clone(&self.running);
-        interrupt::tell_of_stops(runtime, move |signal| running.groups().signal(signal));
+        interrupt::tell_of_stops(runtime, move |signal| lock(&running.groups).signal(signal));
     }
 
     /// Runs a command to its end. Where there are too many files or processes for one more, it is begun
@@ -134,7 +134,7 @@ impl Children {
     ) -> io::Result<(Ended, Option<Output>)> {
         let (group, output) = self.running.patiently(|| self.begin(words, name))?;
         let ended = ended(group);
-        let mut groups = self.running.groups();
+        let mut groups = lock(&self.running.groups);
         groups.alive.remove(&group);
         groups.over += 1;
         self.running.ended.notify_all();
@@ -203,16 +203,12 @@ fn ended(leader: Pid) -> io::Result<Ended> {
 }
 
 impl Running {
-    fn groups(&self) -> MutexGuard<'_, Groups> {
-        lock(&self.groups)
-    }
-
     /// Tries what the system may have no room for at the moment.
     fn patiently<T>(&self, attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
         let (mut tries_alone, mut known) = (0, 0);
         loop {
             let done = attempt();
-            let mut groups = self.groups();
+            let mut groups = lock(&self.groups);
             if !done.as_ref().is_err_and(is_passing) {
                 groups.is_hopeless &= done.is_err();
                 return done;
@@ -235,14 +231,14 @@ impl Running {
 
     /// Starts the leader of a group.
     fn start(&self, start: impl FnOnce() -> io::Result<Child>) -> io::Result<Pid> {
-        let mut groups = self.groups();
+        let mut groups = lock(&self.groups);
         if groups.closed {
             return Err(io::ErrorKind::Interrupted.into());
         }
         groups.starting += 1;
         drop(groups);
         let group = start().map(|child| Pid::from_child(&child));
-        let mut groups = self.groups();
+        let mut groups = lock(&self.groups);
         groups.starting -= 1;
         if let Ok(group) = group {
             groups.alive.insert(group);
@@ -258,7 +254,7 @@ impl Running {
 
     /// Asks all to end, and then makes them.
     fn end(&self) {
-        let mut groups = self.groups();
+        let mut groups = lock(&self.groups);
         groups.closed = true;
         groups.signal(Signal::TERM);
         // What is stopped hears of it when it goes on.

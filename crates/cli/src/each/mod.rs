@@ -17,6 +17,7 @@ use std::thread::{self, Scope};
 
 use clap::ValueHint;
 use nearfirst::{Member, MemberError, Order, Set};
+use store::lock;
 
 use crate::sets::course::Course;
 use crate::sets::flags::{JobFlags, SetFlags};
@@ -27,7 +28,6 @@ use crate::{descriptors, human, messages, outcome};
 
 use child::{Children, Ended, Streams};
 use print::Printer;
-use store::lock;
 use words::Words;
 
 const LONG_ABOUT: &str = "\

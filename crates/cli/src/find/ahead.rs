@@ -11,6 +11,7 @@ use std::thread;
 use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::Statx;
 use rustix::process::{Resource, getrlimit};
+use store::lock;
 
 use super::entry::{Directory, stat};
 use super::expr::{Action, Expr, Test, TypeSet};
@@ -18,7 +19,6 @@ use super::listing::{Item, LISTING_BYTES, Listing, open};
 use super::parse::{Follow, Parsed, STDERR};
 use super::printf::Piece;
 use crate::flags::processors;
-use store::lock;
 
 /// Directories known of each that the walk is in: enough that no thread waits for the walk.
 const KNOWN_MAX: usize = 32;
@@ -188,14 +188,10 @@ struct Shared {
 }
 
 impl Shared {
-    fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        lock(&self.jobs)
-    }
-
     /// What a thread does until the walk is over.
     fn work(&self, looks: Looks, mounts: &HashSet<Vec<u8>>) {
         let mut buffer = Vec::with_capacity(LISTING_BYTES);
-        let mut jobs = self.jobs();
+        let mut jobs = lock(&self.jobs);
         while !jobs.closed {
             let Some((number, directory, name)) = jobs.begin() else {
                 jobs.idle += 1;
@@ -206,7 +202,7 @@ impl Shared {
             drop(jobs);
             let found = Found::of(&directory, &name, looks, mounts, &mut buffer);
             drop(directory);
-            jobs = self.jobs();
+            jobs = lock(&self.jobs);
             jobs.done(number, found);
             self.done.notify_one();
         }
@@ -260,12 +256,12 @@ impl Ahead {
 
     /// The walk has entered a directory.
     pub(crate) fn entered(&self) {
-        self.shared.jobs().levels.push(VecDeque::new());
+        lock(&self.shared.jobs).levels.push(VecDeque::new());
     }
 
     /// The walk has left the directory that it was in.
     pub(crate) fn left(&self) {
-        let mut jobs = self.shared.jobs();
+        let mut jobs = lock(&self.shared.jobs);
         let level = jobs.levels.pop().unwrap_or_default();
         jobs.dropped(level);
         self.shared.call(&jobs);
@@ -273,7 +269,7 @@ impl Ahead {
 
     /// Forgets what was told of in the directory at this depth.
     pub(crate) fn forget(&self, depth: usize) {
-        let mut jobs = self.shared.jobs();
+        let mut jobs = lock(&self.shared.jobs);
         let level = jobs.levels.get_mut(depth).map(std::mem::take).unwrap_or_default();
         jobs.dropped(level);
     }
@@ -285,7 +281,7 @@ impl Ahead {
         directory: &Directory,
         mut next: impl FnMut() -> Option<(usize, CString)>,
     ) {
-        let mut jobs = self.shared.jobs();
+        let mut jobs = lock(&self.shared.jobs);
         let jobs = &mut *jobs;
         let Some(level) = jobs.levels.last_mut() else { return };
         while level.len() < KNOWN_MAX
@@ -301,7 +297,7 @@ impl Ahead {
     /// What was found in the directory that is this item of the one that the walk is in; `None`:
     /// the walk is to look itself.
     pub(crate) fn take(&self, item: usize) -> Option<Found> {
-        let mut jobs = self.shared.jobs();
+        let mut jobs = lock(&self.shared.jobs);
         loop {
             let level = jobs.levels.last_mut()?;
             let passed = level.iter().take_while(|job| job.item < item).count();
@@ -330,7 +326,7 @@ impl Ahead {
 
 impl Drop for Ahead {
     fn drop(&mut self) {
-        self.shared.jobs().closed = true;
+        lock(&self.shared.jobs).closed = true;
         self.shared.more.notify_all();
     }
 }

@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
+
+use store::lock;
 
 use super::output::{FileOutput, Output};
 use super::trouble::elsewhere;
-use store::lock;
 
 /// Bytes that come back from a file at a time.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -76,7 +77,7 @@ impl<'a> Held<'a> {
     /// # Errors
     /// Those of the file: no room there, either, and no turn; those of standard output.
     pub(super) fn write(&self, bytes: &[u8], turn: &dyn Turn) -> io::Result<()> {
-        let kept = &mut *self.kept();
+        let kept = &mut *lock(&self.kept);
         if kept.has_turn {
             return self.output.write_more(bytes);
         }
@@ -112,12 +113,12 @@ impl<'a> Held<'a> {
 
     /// Whether its turn came while it was written.
     pub(super) fn has_turn(&self) -> bool {
-        self.kept().has_turn
+        lock(&self.kept).has_turn
     }
 
     /// Whether nothing is kept.
     pub(super) fn is_empty(&self) -> bool {
-        let kept = self.kept();
+        let kept = lock(&self.kept);
         kept.bytes.is_empty() && kept.spill.is_none()
     }
 
@@ -126,7 +127,7 @@ impl<'a> Held<'a> {
     /// # Errors
     /// Those of the file and of standard output; a closed pipe among them.
     pub(super) fn leave(&self) -> io::Result<()> {
-        self.leave_kept(&mut self.kept(), &FileOutput::new(self.output))
+        self.leave_kept(&mut lock(&self.kept), &FileOutput::new(self.output))
     }
 
     fn leave_kept(&self, kept: &mut Kept, output: &FileOutput<'_>) -> io::Result<()> {
@@ -143,10 +144,6 @@ impl<'a> Held<'a> {
                 read => output.write(&block[..read])?,
             }
         }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        lock(&self.kept)
     }
 
     /// An error of the file, named by its folder: it has no name of its own.
@@ -188,10 +185,10 @@ mod tests {
         write(&first, b"12345");
         write(&second, b"1234567");
         write(&first, b"678");
-        assert!(first.kept().spill.is_none() && second.kept().spill.is_some());
+        assert!(lock(&first.kept).spill.is_none() && lock(&second.kept).spill.is_some());
         drop(first);
         assert_eq!(room.left.load(Ordering::Relaxed), 10);
         write(&second, b"89");
-        assert_eq!(second.kept().bytes, b"", "what comes later stays behind it");
+        assert_eq!(lock(&second.kept).bytes, b"", "what comes later stays behind it");
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use nearfirst::{Member, MemberError, Name, Order, Set, SetOptions, Spec};
+use store::lock;
 
 use super::asked::SortBy;
 use super::held::{self, Held, Room};
@@ -25,7 +26,6 @@ use crate::sets::course::Course;
 use crate::sets::decompress::Decompressor;
 use crate::sets::local::Folder;
 use crate::sets::{self, Sets, Tallied, Tally, progress};
-use store::lock;
 
 /// Objects whose results wait for their turn, at most.
 const AHEAD_MAX: usize = 256;

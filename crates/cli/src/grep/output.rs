@@ -4,9 +4,10 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use store::lock;
+
 use super::held::{Held, Turn};
 use super::trouble::elsewhere;
-use store::lock;
 
 /// How much output of a file gathers before it leaves.
 const BLOCK_BYTES: usize = 64 * 1024;

@@ -4,9 +4,10 @@
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use store::lock;
+
 use super::held::{Held, Room, Turn};
 use super::output::Output;
-use store::lock;
 
 /// Files that were searched to their end, and whose output waits for one that was not.
 const DONE_MAX: usize = 1 << 16;
@@ -52,7 +53,7 @@ impl<'a> Turns<'a> {
             return Ok(());
         }
         self.output.wait();
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if state.taken && state.done.len() < DONE_MAX {
             state.done.push(held);
             return Ok(());
@@ -71,7 +72,7 @@ impl<'a> Turns<'a> {
 
     /// Has all leave that waits, unless something could not be written, and ends the turn.
     fn pass_on(&self) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let mut done = std::mem::take(&mut state.done).into_iter();
         let written = done.try_for_each(|held| held.leave());
         state.taken = false;
@@ -84,10 +85,6 @@ impl<'a> Turns<'a> {
         let state = self.ended.wait_while(state, |state| state.taken);
         state.unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn state(&self) -> MutexGuard<'_, State<'a>> {
-        lock(&self.state)
-    }
 }
 
 impl Turn for Turns<'_> {
@@ -97,7 +94,7 @@ impl Turn for Turns<'_> {
     }
 
     fn comes(&self) -> bool {
-        self.until_free(self.state()).taken = true;
+        self.until_free(lock(&self.state)).taken = true;
         true
     }
 }

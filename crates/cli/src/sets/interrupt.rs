@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
 
 use rustix::process;
+use store::lock;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{front, progress};
-use store::lock;
 
 /// What is undone when the run is broken off, the last made first.
 static UNDONE: Mutex<Vec<(u64, Undo)>> = Mutex::new(Vec::new());

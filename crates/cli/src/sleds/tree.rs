@@ -5,18 +5,17 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use nearfirst::{
     Backing, Costs, DeliveryTime, Device, Error, Kind, Mount, Place, Plan, Reason, Sled,
     delivery_time,
 };
-use store::Folder;
+use store::{Folder, lock};
 
 use crate::divide::divided;
 use crate::shares::Shares;
 use crate::{human, messages, progress};
-use store::lock;
 
 /// Names of one folder in memory at once, and files asked about together.
 const BATCH: usize = 4096;
@@ -239,7 +238,7 @@ impl Asking<'_> {
         let costs = self.walk.costs;
         let mut tree = Tree::default();
         for path in files {
-            if self.dead().keys().any(|dead| path.starts_with(dead)) {
+            if lock(&self.dead).keys().any(|dead| path.starts_with(dead)) {
                 continue;
             }
             let folder = path.parent().unwrap_or(path);
@@ -251,7 +250,7 @@ impl Asking<'_> {
                 Err(Error::Stalled { mount, path, limit }) => {
                     let on = self.walk.on(&mount);
                     let error = Error::Stalled { mount, path, limit };
-                    self.dead().entry(on).or_insert_with(|| (folder.to_owned(), error));
+                    lock(&self.dead).entry(on).or_insert_with(|| (folder.to_owned(), error));
                 }
                 // Deleted since its folder was read.
                 Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
@@ -265,10 +264,6 @@ impl Asking<'_> {
             }
         }
         tree
-    }
-
-    fn dead(&self) -> MutexGuard<'_, BTreeMap<PathBuf, (PathBuf, Error)>> {
-        lock(&self.dead)
     }
 }
 

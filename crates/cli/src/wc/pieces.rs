@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use super::count::{Encoding, Summary};
 use store::lock;
+
+use super::count::{Encoding, Summary};
 
 /// Joins parts as soon as they are neighbours, so that few are held.
 #[derive(Debug)]

@@ -7,14 +7,13 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use nearfirst::fetch::{self, ScanOptions, Source};
 use nearfirst::{Costs, Member, MemberError, Status};
-use store::Opened;
+use store::{Opened, lock};
 
 use super::count::{Counts, Encoding, Summary, Wanted};
 use super::pieces::Pieces;
 use crate::messages;
 use crate::reading::Reading;
 use crate::sets::{Tallied, Tally};
-use store::lock;
 
 /// Bytes read at a time: fits the second-level cache, where the counting finds them again.
 const BUFFER_BYTES: usize = 128 << 10;

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{bounded, sys};
@@ -59,7 +59,7 @@ impl Canaries {
         clock: &Clock,
     ) -> bool {
         let Some(id) = mount else { return ask(path, limit, clock).is_ok() };
-        let mut mounts = self.lock();
+        let mut mounts = lock(&self.mounts);
         loop {
             match mounts.get(&id) {
                 Some(Known::Asked) => {
@@ -100,7 +100,7 @@ impl Canaries {
 
     /// Whether the mount numbered `mount` did not answer a question a while ago.
     pub(crate) fn is_silent(&self, mount: Option<u64>, clock: &Clock) -> bool {
-        match mount.and_then(|id| self.lock().get(&id).map(Known::silent_since)) {
+        match mount.and_then(|id| lock(&self.mounts).get(&id).map(Known::silent_since)) {
             Some(Some(at)) => holds(false, at, clock),
             _ => false,
         }
@@ -114,12 +114,8 @@ impl Canaries {
     }
 
     fn learn(&self, id: u64, known: Known) {
-        self.lock().insert(id, known);
+        lock(&self.mounts).insert(id, known);
         self.answered.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
-        lock(&self.mounts)
     }
 }
 
@@ -132,7 +128,7 @@ struct Asking<'a> {
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        let mut mounts = self.canaries.lock();
+        let mut mounts = lock(&self.canaries.mounts);
         // Who panics has nothing to tell.
         mounts.remove(&self.id);
         mounts.extend(self.known.take().map(|known| (self.id, known)));
@@ -227,7 +223,7 @@ mod tests {
         clock.advance(SILENCE_HOLDS);
         // Too short a limit for an answer, mostly.
         canaries.answers(Some(7), Path::new("/"), Duration::ZERO, &clock);
-        if let Some(Known::Silent { patience, .. }) = canaries.lock().get(&7) {
+        if let Some(Known::Silent { patience, .. }) = lock(&canaries.mounts).get(&7) {
             assert_eq!(*patience, SILENCE_HOLDS * 2);
         }
     }
@@ -235,7 +231,7 @@ mod tests {
     #[test]
     fn who_asks_and_panics_leaves_nobody_waiting() {
         let (canaries, clock) = (Canaries::default(), Clock::manual());
-        canaries.lock().insert(7, Known::Asked);
+        lock(&canaries.mounts).insert(7, Known::Asked);
         drop(Asking { canaries: &canaries, id: 7, known: None });
         assert!(canaries.answers(Some(7), Path::new("/"), Duration::from_mins(1), &clock));
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::sync::lock;
@@ -42,12 +42,8 @@ struct Groups {
 }
 
 impl Running {
-    fn groups(&self) -> MutexGuard<'_, Groups> {
-        lock(&self.groups)
-    }
-
     fn remove(&self, leader: &Arc<Leader>) {
-        let mut groups = self.groups();
+        let mut groups = lock(&self.groups);
         let is_another = |other: &Arc<Leader>| !Arc::ptr_eq(other, leader);
         groups.alive.retain(is_another);
         groups.left.retain(is_another);
@@ -56,7 +52,7 @@ impl Running {
     }
 
     fn leave(&self, leader: &Arc<Leader>) {
-        let mut groups = self.groups();
+        let mut groups = lock(&self.groups);
         groups.alive.retain(|other| !Arc::ptr_eq(other, leader));
         groups.left.push(Arc::clone(leader));
         drop(groups);
@@ -65,7 +61,7 @@ impl Running {
 
     /// Asks all to end, and then makes them.
     pub(super) fn end_all(&self) {
-        let mut groups = self.groups();
+        let mut groups = lock(&self.groups);
         groups.closed = true;
         groups.signal(Signal::TERM);
         let (mut waited, mut pause) = (Duration::ZERO, LOOKS_AFTER);
@@ -171,7 +167,7 @@ impl Group {
         command: &mut Command,
         running: &Arc<Running>,
     ) -> io::Result<(Self, ChildStdout)> {
-        let mut groups = running.groups();
+        let mut groups = lock(&running.groups);
         if groups.closed {
             return Err(io::ErrorKind::Interrupted.into());
         }
@@ -181,7 +177,7 @@ impl Group {
         let pid = child.as_ref().ok().and_then(Child::id);
         let pid = pid.and_then(|id| Pid::from_raw(id.cast_signed()));
         let leader = pid.map(|pid| Leader::new(pid).map(Arc::new)).transpose();
-        let mut groups = running.groups();
+        let mut groups = lock(&running.groups);
         groups.starting -= 1;
         groups.alive.extend(leader.iter().flatten().cloned());
         let closed = groups.closed;
@@ -289,15 +285,15 @@ mod tests {
         command.arg("600").stdout(Stdio::piped());
         let group = Group::start(&mut command, &running).expect("started");
         running.end_all();
-        assert!(running.groups().alive.is_empty());
+        assert!(lock(&running.groups).alive.is_empty());
         drop(group);
     }
 
     #[test]
     fn who_ends_all_does_not_wait_for_ever_for_one_that_is_being_started() {
         let running = Running::default();
-        running.groups().starting = 1;
+        lock(&running.groups).starting = 1;
         running.end_all();
-        assert!(running.groups().closed);
+        assert!(lock(&running.groups).closed);
     }
 }

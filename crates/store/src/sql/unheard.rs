@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -68,13 +68,9 @@ struct State {
 }
 
 impl Queries {
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
     /// Ends all, and waits a moment for that.
     pub(crate) fn end_all(self: &Arc<Self>) {
-        let all: Vec<_> = self.state().listened_to.drain().collect();
+        let all: Vec<_> = lock(&self.state).listened_to.drain().collect();
         for (_, query) in all {
             self.end(query);
         }
@@ -84,12 +80,12 @@ impl Queries {
     /// Waits a moment for those that are being ended.
     pub(super) fn wait(&self) {
         let is_under_way = |state: &mut State| state.ending > 0;
-        drop(self.ended.wait_timeout_while(self.state(), WAIT_MAX, is_under_way));
+        drop(self.ended.wait_timeout_while(lock(&self.state), WAIT_MAX, is_under_way));
     }
 
     /// Ends one, by a thread: the runtime that it was asked in may be gone before.
     fn end(self: &Arc<Self>, query: Query) {
-        self.state().ending += 1;
+        lock(&self.state).ending += 1;
         let ending = Ending(Arc::clone(self));
         let end = move || {
             let _ending = ending;
@@ -110,7 +106,7 @@ struct Ending(Arc<Queries>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.0.state().ending -= 1;
+        lock(&self.0.state).ending -= 1;
         self.0.ended.notify_all();
     }
 }
@@ -125,7 +121,7 @@ pub(super) struct Listened {
 impl Listened {
     /// To a query that is about to be asked.
     pub(super) fn to(query: Query, queries: &Arc<Queries>) -> Self {
-        let mut state = queries.state();
+        let mut state = lock(&queries.state);
         state.next += 1;
         let number = state.next;
         state.listened_to.insert(number, query);
@@ -135,13 +131,13 @@ impl Listened {
 
     /// The answer has come to its end.
     pub(super) fn has_ended(self) {
-        self.queries.state().listened_to.remove(&self.number);
+        lock(&self.queries.state).listened_to.remove(&self.number);
     }
 }
 
 impl Drop for Listened {
     fn drop(&mut self) {
-        let query = self.queries.state().listened_to.remove(&self.number);
+        let query = lock(&self.queries.state).listened_to.remove(&self.number);
         if let Some(query) = query {
             self.queries.end(query);
         }

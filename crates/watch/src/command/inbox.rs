@@ -3,14 +3,14 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::task::Wake;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
+use store::lock;
 
 use super::aside::Aside;
-use store::lock;
 
 /// Memory for calls that are kept for an observer that does not come. Beyond it they are lost.
 const CALLS_BYTES_MAX: usize = 32 << 20;
@@ -111,14 +111,10 @@ impl Inbox {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
     /// Nobody will take anything any more.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
-        *self.state() = State::default();
+        *lock(&self.state) = State::default();
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -138,7 +134,7 @@ impl Inbox {
 
     /// A process is gone; its number may be given to another.
     pub(super) fn forget(&self, process: u32) {
-        self.state().gone.push(process);
+        lock(&self.state).gone.push(process);
         self.are_gone.store(true, Ordering::Release);
     }
 
@@ -147,7 +143,7 @@ impl Inbox {
         if !self.are_gone.load(Ordering::Acquire) {
             return Vec::new();
         }
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         self.are_gone.store(false, Ordering::Release);
         std::mem::take(&mut state.gone)
     }
@@ -160,7 +156,7 @@ impl Inbox {
 
     /// Adds calls.
     pub(super) fn add(&self, calls: impl Iterator<Item = Call>) -> Added {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let before = state.calls.len();
         for call in calls {
             let bytes = state.calls_bytes + call.bytes();
@@ -209,7 +205,7 @@ impl Inbox {
     /// What a thread was about to do it did not do: nothing that it asked for since then counts. What came to
     /// light with that does.
     pub(super) fn take_back(&self, thread: u32, since: Duration) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let is_asked = |call: &mut Call| {
             let is_asked = matches!(call.what, What::Executes { .. } | What::Opens { .. });
             is_asked && call.thread == thread && call.at >= since
@@ -223,7 +219,7 @@ impl Inbox {
     pub(super) fn take(&self, calls: &mut Vec<Call>) -> bool {
         calls.clear();
         calls.shrink_to(CALLS_ROOM);
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         std::mem::swap(&mut state.calls, calls);
         state.calls_bytes = 0;
         let lost = std::mem::take(&mut state.lost);
@@ -234,7 +230,7 @@ impl Inbox {
     /// Asks for the bell at the next call; `false` if one is there already.
     pub(super) fn rest(&self) -> bool {
         self.rests.store(true, Ordering::Release);
-        self.state().calls.is_empty()
+        lock(&self.state).calls.is_empty()
     }
 
     /// The bell has been heard.

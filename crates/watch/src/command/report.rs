@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use store::lock;
 
 use super::sys::{self, Became, Sent};
 use super::waiter::STOPS;
-use store::lock;
 
 /// A line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,11 +8,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use store::Clock;
+use store::{Clock, lock};
 use tree::User;
 
 use crate::service::rights::groups_of;
-use store::lock;
 
 /// Users whose groups are kept: who has many numbers must not fill memory.
 const USERS_MAX: usize = 1024;
