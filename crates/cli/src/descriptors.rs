@@ -1,8 +1,5 @@
-//! How many files this process may have open at a time, and what is done where those are few.
+//! How much is done at a time where this process may have few files open.
 
-use std::io;
-
-use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 /// What a run has open beside its members.
@@ -19,11 +16,6 @@ pub(crate) fn shared_by(jobs: usize) -> usize {
 /// A quarter is for files that are opened ahead.
 fn members_of(limit: usize) -> usize {
     ((limit - limit / 4).saturating_sub(ELSEWHERE) / OF_A_MEMBER).max(1)
-}
-
-/// Whether there are too many open files at this moment.
-pub(crate) fn are_short(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 #[cfg(test)]

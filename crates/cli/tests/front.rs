@@ -6,7 +6,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use slowfs::Options;
@@ -87,8 +86,6 @@ fn what_stops_a_run_stops_its_worker_and_its_command() {
         until("all are stopped", || all.iter().all(|one| state(*one) == Some('T')));
         run.tell(Signal::CONT);
         until("all go on", || all.iter().all(|one| state(*one) != Some('T')));
-        // Signals that wait at the same time have no order.
-        std::thread::sleep(Duration::from_millis(300));
     }
     run.go_on();
     assert_eq!(run.end().code(), Some(0));

@@ -343,6 +343,11 @@ pub fn system_number(error: &io::Error) -> Option<i32> {
     None
 }
 
+/// Whether this process, or the system, has too many open files at this moment.
+pub fn is_short_of_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
 fn io_again(error: &io::Error) -> io::Error {
     if let Some(number) = error.raw_os_error() {
         return io::Error::from_raw_os_error(number);

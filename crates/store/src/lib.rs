@@ -62,7 +62,9 @@ pub use checksum::{Algorithm, Checksum};
 pub use clock::{Clock, unix_parts, unix_s};
 pub use costs::{Costs, Opener};
 pub use entry::{Entry, Tier, Version};
-pub use error::{Cause, Error, io_reason, system_number, unwritten, without_number};
+pub use error::{
+    Cause, Error, io_reason, is_short_of_descriptors, system_number, unwritten, without_number,
+};
 pub use first_bytes::FirstBytes;
 pub use fnmatch::Fnmatch;
 pub use local::{

@@ -17,7 +17,7 @@ use rustix::event::{Timespec, poll};
 use rustix::fs::{CWD, FlockOperation, RenameFlags};
 use rustix::io::Errno;
 
-use crate::{descriptors, human};
+use crate::human;
 
 /// Bytes that most file systems allow in a name.
 const NAME_BYTES_MAX: usize = 255;
@@ -297,7 +297,7 @@ fn locked(path: &Path, mode: u32) -> io::Result<File> {
         let file = loop {
             match options.open(path) {
                 // Those who copy beside us close theirs.
-                Err(error) if descriptors::are_short(&error) => pause().ok_or(error)?,
+                Err(error) if store::is_short_of_descriptors(&error) => pause().ok_or(error)?,
                 opened => break opened.map_err(|error| in_the_way(path, error))?,
             }
         };

@@ -14,11 +14,11 @@ use std::time::Duration;
 use nearfirst::Name;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
-use store::lock;
+use store::{is_short_of_descriptors, lock};
 use tokio::runtime::Handle;
 
 use crate::sets::interrupt::{self, Prepared};
-use crate::{descriptors, human, messages, program};
+use crate::{human, messages, program};
 
 /// How often it is tried to begin a command while none runs that would give back what is missing.
 const TRIES_ALONE: u32 = 10;
@@ -178,7 +178,7 @@ impl Children {
 /// Whether there are too many files or processes at this moment.
 pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock)
-        || descriptors::are_short(error)
+        || is_short_of_descriptors(error)
 }
 
 /// Waits for the leader of a group.

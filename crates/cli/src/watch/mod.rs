@@ -16,9 +16,9 @@ use crate::messages;
 ///
 /// Sees every program of every user start, open files and end; learns which files a program reads,
 /// in what order and when; and brings them into memory the next time that it starts. Programs are
-/// not changed and never wait for an answer of it. The kernel's telling it takes about a microsecond of
-/// each open, and what it does with that takes processors: eight threads that did nothing but open
-/// files took up to twice as long on two processors. On FUSE each file is opened once more.
+/// not changed and never wait for an answer of it. The kernel's telling it takes a little of each open, and
+/// what it does with that takes processors, which many threads that do nothing but open files feel
+/// where they have no others. On FUSE each file is opened once more.
 /// It runs until it is told to end; `systemctl enable --now nearfirst-watch` starts it now and at
 /// every boot.
 ///

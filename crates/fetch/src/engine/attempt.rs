@@ -1,12 +1,10 @@
 //! One attempt to read a range of a remote object.
 
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use rustix::io::Errno;
 use sled::{Device, Observation};
 use store::{Entry, Error, Reading, Store};
 use tokio::sync::Notify;
@@ -255,13 +253,9 @@ pub(crate) fn failure(error: &Error) -> Failure {
         Error::Busy { retry_after, .. } => Failure::Busy { retry_after: *retry_after },
         Error::Interrupted { .. } => Failure::Transient,
         // Who reads the others closes them.
-        Error::Io { source, .. } if is_short_of_descriptors(source) => Failure::Short,
+        Error::Io { source, .. } if store::is_short_of_descriptors(source) => Failure::Short,
         _ => Failure::Final,
     }
-}
-
-fn is_short_of_descriptors(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 #[cfg(test)]

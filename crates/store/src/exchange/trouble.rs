@@ -3,13 +3,11 @@
 use std::error::Error as StdError;
 use std::io;
 
-use rustix::io::Errno;
-
 use super::IDLE_MAX;
 use super::network::Private;
 use super::proxies::Proxies;
 use super::redirects::shown;
-use crate::{Error, Name, without_number};
+use crate::{Error, Name, is_short_of_descriptors, without_number};
 
 /// The error that a request without an answer stands for, or an answer that broke off.
 pub(crate) fn unanswered(name: &Name, error: &reqwest::Error) -> Error {
@@ -64,10 +62,7 @@ fn described(name: &Name, error: &reqwest::Error, proxy: Option<String>) -> Erro
 /// Whether it was this process, or this machine, that had no place for a connection: one that rests
 /// gives it up by itself.
 fn is_out_of_descriptors(error: &reqwest::Error) -> bool {
-    let mut codes =
-        causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());
-    let full = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
-    codes.any(|code| full.contains(&code))
+    causes(error).filter_map(|cause| cause.downcast_ref()).any(is_short_of_descriptors)
 }
 
 /// Whether a name stands for no host; a name server that is out of reach says nothing about that.
