@@ -128,6 +128,17 @@ async fn bring(
     let (mut at, mut reported, mut rested) = (covers.start, clock.now(), Duration::ZERO);
     let mut read = version.is_none().then(Prefix::default);
     let most = size.unwrap_or(u64::MAX).min(covers.end);
+    // What the device took: of the whole, as one stream among several has it. Told before who reads has
+    // all of it, who may end the process then.
+    let learn = |end: u64, rested: Duration| {
+        let whole = clock.now().saturating_sub(began);
+        // What its reader took his time for says nothing about the device.
+        if rested < whole / RESTED_PART_MAX {
+            let (bytes, first_byte) = (end - covers.start, Some(first_byte.as_secs_f64()));
+            let whole = whole.as_secs_f64();
+            engine.costs.observe(&device, Observation { bytes, first_byte, whole });
+        }
+    };
     loop {
         let next = if *unreported == 0 {
             bytes.next().await
@@ -157,8 +168,12 @@ async fn bring(
                 Some(read) => item.beginning.take(read, &piece).ok_or_else(changed)?,
                 None => 0,
             };
-            item.buffer.insert(at + known as u64, piece.split_off(known));
+            let begin = at + known as u64;
             at += fits as u64;
+            if at == covers.end {
+                learn(at, rested);
+            }
+            item.buffer.insert(begin, piece.split_off(known));
             *unreported += fits as u64;
         }
         let now = clock.now();
@@ -177,15 +192,11 @@ async fn bring(
             let reason = format!("the answer ended {} bytes early", size - at);
             return Err(Error::interrupted(entry.name, reason));
         }
+        learn(at, rested);
         item.buffer.set_end(at);
     } else if at < covers.end {
         let reason = format!("the answer ended {} bytes early", covers.end - at);
         return Err(Error::interrupted(entry.name, reason));
-    }
-    let whole = clock.now().saturating_sub(began);
-    // What its reader took his time for says nothing about the device.
-    if rested < whole / RESTED_PART_MAX {
-        observe(engine, &device, at - covers.start, first_byte, whole);
     }
     Ok(())
 }
@@ -239,12 +250,6 @@ fn contact(engine: &Inner, device: &Device, size: Option<u64>, covers: &Range<u6
     let whole = 0..size.unwrap_or(u64::MAX);
     let far = Some(whole).filter(|whole| !whole.is_empty()).into_iter().collect();
     Contact { device, size, far, covers: covers.clone(), position: 0 }
-}
-
-/// What the device took: of the whole, as one stream among several has it.
-fn observe(engine: &Inner, device: &Device, bytes: u64, first_byte: Duration, whole: Duration) {
-    let first_byte = Some(first_byte.as_secs_f64());
-    engine.costs.observe(device, Observation { bytes, first_byte, whole: whole.as_secs_f64() });
 }
 
 /// What another attempt would be good for.
