@@ -170,7 +170,7 @@ async fn bring(
             };
             let begin = at + known as u64;
             at += fits as u64;
-            if at == covers.end {
+            if at == most {
                 learn(at, rested);
             }
             item.buffer.insert(begin, piece.split_off(known));
@@ -192,7 +192,9 @@ async fn bring(
             let reason = format!("the answer ended {} bytes early", size - at);
             return Err(Error::interrupted(entry.name, reason));
         }
-        learn(at, rested);
+        if size.is_none() {
+            learn(at, rested);
+        }
         item.buffer.set_end(at);
     } else if at < covers.end {
         let reason = format!("the answer ended {} bytes early", covers.end - at);
