@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 
@@ -32,7 +32,8 @@ impl Run {
         dir.create("a", "text");
         let words = ["-c", shell, "sh", NEARFIRST, "each", "a", "--", "sh", "-c", WORK];
         let command = cmd("sh", words).dir(dir.path()).env("NEARFIRST_STATE", dir.join("state"));
-        let front = command.into_command().spawn().expect("started");
+        // A terminal stops nobody whose group has no parent outside of it, as where the tests run unattended.
+        let front = command.into_command().process_group(0).spawn().expect("started");
         let worker = worker(&dir);
         assert_ne!(worker, Pid::from_child(&front), "nothing stands in front of it");
         Self { front, worker, dir, _slow: slow }
