@@ -9,6 +9,13 @@ use store::Status;
 use super::{ScanOptions, Source};
 use crate::near::NearReader;
 
+/// What is near within what is far is left out, and read before it, once in so many bytes of the file on
+/// average, or so often.
+const LEFT_OUT_BYTES: u64 = 1 << 20;
+const LEFT_OUT_MIN: u64 = 64;
+/// Where there would be more, so much of it is not left out: a window of the kernel's reading ahead,
+/// which goes on behind it.
+const PASSED_BYTES_MAX: u64 = 128 << 10;
 /// With longer chunks holes are read like data, rather than to hold that many zeros ready.
 const ZEROS_BYTES_MAX: usize = 64 << 20;
 
@@ -53,6 +60,7 @@ pub(super) fn located(
     if sleds.is_empty() && size > 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
+    let sleds = pass_over(sleds, size);
     match options.separator {
         Some(separator) if options.plan == Plan::Best => {
             pull_edges(&sleds, separator, |offset, buffer| near.read_exact_at(buffer, offset))
@@ -82,6 +90,45 @@ pub(super) fn cut_at_holes(sleds: Vec<Sled>, holes: &[Range<u64>]) -> Vec<Sled> 
         }
     }
     cut
+}
+
+/// The same sleds where they are few. Of finely mixed ones what is far, and what little is near within it,
+/// is one: to leave out pages here and there, each with a read that begins anew behind it, takes several
+/// times as long as to read them with the rest, and each sled takes memory. How much of it comes from the
+/// device is not known then.
+pub(super) fn pass_over(sleds: Vec<Sled>, size: u64) -> Vec<Sled> {
+    let is_within = |around: &[Sled]| {
+        let [before, near, after] = around else { return false };
+        near.place == Place::Near && after.place == Place::Far && before.device == after.device
+    };
+    let left_out = sleds.windows(3).filter(|around| is_within(around)).count() as u64;
+    if left_out <= LEFT_OUT_MIN.max(size / LEFT_OUT_BYTES) {
+        return sleds;
+    }
+    let mut passed: Vec<Sled> = Vec::new();
+    // Bytes of the last of these.
+    let (mut far, mut near) = (0, 0);
+    let mut sleds = sleds.into_iter().peekable();
+    while let Some(sled) = sleds.next() {
+        if let (Some(last), Some(next)) = (passed.last_mut(), sleds.peek())
+            && sled.place == Place::Near
+            && sled.length <= PASSED_BYTES_MAX
+            && next.place == Place::Far
+            && next.device == last.device
+            // What is mostly near is worth having first.
+            && near + sled.length <= far + next.length
+        {
+            near += sled.length;
+            far += next.length;
+            last.length = next.range().end - last.offset;
+            last.place = Place::Unknown;
+            sleds.next();
+            continue;
+        }
+        (far, near) = (if sled.place == Place::Far { sled.length } else { 0 }, 0);
+        passed.push(sled);
+    }
+    passed
 }
 
 /// In file order a chunk that ends at a record starts the next one there, so

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use sled::Piece;
 use testkit::{Facility, evict, make_near, skip_unless};
 
-use super::layout::cut_at_holes;
+use super::layout::{cut_at_holes, pass_over};
 use super::work::{Alarm, Work};
 use super::*;
 use crate::sync::{Mutex, lock};
@@ -324,6 +324,63 @@ fn what_is_cut_at_holes_is_near_and_covers_the_same() {
     let cut = cut_at_holes(sleds, &[10..20, 30..40, 90..120]);
     let ranges: Vec<_> = cut.iter().map(Sled::range).collect();
     assert_eq!(ranges, [0..10, 10..20, 20..30, 30..40, 40..90, 90..100, 100..150]);
+}
+
+#[test]
+fn of_what_is_finely_mixed_only_what_is_mostly_near_is_left_out() {
+    const PAGE: u64 = 4096;
+    let mixed = |near: u64, far: u64, count: u64| {
+        let sled = |offset, length, place| {
+            let name = if place == Place::Near { "memory" } else { "disk:a" };
+            Sled { offset, length, device: sled::Device::new(name), place, estimate: None }
+        };
+        let at = |index| index * (near + far);
+        let pair = |index| {
+            let after = at(index) + near;
+            [sled(at(index), near, Place::Near), sled(after, far, Place::Far)]
+        };
+        (0..count).flat_map(pair).collect::<Vec<_>>()
+    };
+    let few = mixed(PAGE, PAGE, 40);
+    assert_eq!(pass_over(few.clone(), 80 * PAGE), few);
+    let mostly_near = mixed(15 * PAGE, PAGE, 200);
+    assert_eq!(pass_over(mostly_near.clone(), 3200 * PAGE), mostly_near);
+    let large = mixed(64 * PAGE, 64 * PAGE, 2000);
+    assert_eq!(pass_over(large.clone(), 256_000 * PAGE), large);
+    let mut fine = mixed(PAGE, PAGE, 200);
+    let end = fine[399].clone();
+    fine.push(Sled { offset: 400 * PAGE, length: 64 * PAGE, ..fine[0].clone() });
+    let passed = pass_over(fine, 464 * PAGE);
+    let found: Vec<_> = passed.iter().map(|sled| (sled.range(), sled.place)).collect();
+    let expected = [
+        (0..PAGE, Place::Near),
+        (PAGE..end.range().end, Place::Unknown),
+        (400 * PAGE..464 * PAGE, Place::Near),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn what_is_finely_mixed_is_read_once_and_says_that_some_may_have_been_near() {
+    const PAGE: usize = 4096;
+    skip_unless!(Facility::Root);
+    let content: Vec<u8> = b"0123456789abcde\n".repeat(1 << 16);
+    let end = content.len() as u64;
+    for plan in [Plan::Best, Plan::Linear] {
+        let file = file_of(&content, 1.0);
+        if lies_in_memory(&file) {
+            return testkit::skip("temporary files lie in memory here");
+        }
+        (0..end).step_by(2 * PAGE).for_each(|at| make_near(file.path(), at..at + PAGE as u64));
+        let options = ScanOptions { plan, jobs: 1, ..ScanOptions::default() };
+        let (delivered, report) = scanned(&file, &options).expect("read");
+        let mut delivered = delivered;
+        delivered.sort_by_key(|(range, _)| range.start);
+        let read: Vec<u8> = delivered.into_iter().flat_map(|(_, bytes)| bytes).collect();
+        assert!(read == content, "each byte once, in {plan:?}");
+        assert_eq!(report.unknown_bytes, end - PAGE as u64, "{report:?}");
+        assert_eq!(report.near_bytes, PAGE as u64, "{report:?}");
+    }
 }
 
 #[test]
