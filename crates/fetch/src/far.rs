@@ -24,6 +24,9 @@ const STEP_BYTES: usize = 256 << 10;
 /// kernel takes the next page away with those that were read, until others have grown old enough to go
 /// first, and brings it back only after all that was asked for before.
 const AHEAD_BYTES_MAX: u64 = 1 << 20;
+/// How far behind a read it is asked for other far ranges, and for how much of these.
+const BEHIND_BYTES_MAX: u64 = 16 << 20;
+const BEHIND_RANGES_MAX: usize = 32;
 /// Bytes of one stream after which it is taken for a reading of bandwidth.
 const OBSERVE_BYTES: u64 = 8 << 20;
 /// Bytes of a far range that are left when the kernel no longer reads ahead.
@@ -53,6 +56,10 @@ pub(crate) struct FarReader<'a> {
     end: u64,
     /// Up to where the device was asked for what comes after a read.
     asked: u64,
+    /// What is far behind that, a little of it, in file order.
+    behind: Vec<Range<u64>>,
+    /// Up to where the device was asked for it.
+    asked_behind: u64,
     waited: Duration,
 }
 
@@ -105,6 +112,8 @@ impl<'a> FarReader<'a> {
             stops: false,
             end: 0,
             asked: 0,
+            behind: Vec::new(),
+            asked_behind: 0,
             waited: Duration::ZERO,
         })
     }
@@ -116,9 +125,11 @@ impl<'a> FarReader<'a> {
 
     /// Says that a read at `offset` is of a far range that ends at `end`. Near its end the
     /// kernel is kept from reading ahead: beyond it lies what was near, and
-    /// where memory is short has been used and evicted by now.
-    pub(crate) fn within(&mut self, offset: u64, end: u64) {
+    /// where memory is short has been used and evicted by now. Of what is far `behind` that the device is
+    /// asked beside, unless memory is short: read one by one, small pieces would each take its latency.
+    pub(crate) fn within(&mut self, offset: u64, end: u64, behind: Vec<Range<u64>>) {
         self.end = end;
+        self.behind = behind;
         let reads_ahead = end - offset > EXACT_BYTES;
         if reads_ahead == self.reads_ahead {
             return;
@@ -155,13 +166,14 @@ impl<'a> FarReader<'a> {
             let first = FIRST_BYTES.min(buffer.len());
             // What was read ahead of it, or by others, says nothing about the device.
             teaches = teaches && !self.is_resident(offset..offset + buffer.len() as u64);
-            done = self.read_fully(offset, &mut buffer[..first])?;
+            let ask = self.take_behind(offset..offset + buffer.len() as u64);
+            done = self.read_asking(offset, &mut buffer[..first], ask)?;
             first_byte = Some(clock.now().saturating_sub(start));
         }
         if done < buffer.len() && (done > 0 || continues) {
             let (at, rest) = (offset + done as u64, &mut buffer[done..]);
             let ask = self.take_unasked(at, rest.len());
-            done += self.read_asking(at, rest, ask)?;
+            done += self.read_asking(at, rest, vec![ask])?;
         }
         let took = clock.now().saturating_sub(start);
         self.waited += took;
@@ -187,6 +199,16 @@ impl<'a> FarReader<'a> {
             }
         }
         Ok(done)
+    }
+
+    /// Of the far ranges behind a read at `offset`, those to ask for beside.
+    pub(crate) fn behind(offset: u64, ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+        let mut bytes = 0;
+        let is_close = |range: &Range<u64>| {
+            bytes += range.end - range.start;
+            bytes <= AHEAD_BYTES_MAX && range.end - offset <= BEHIND_BYTES_MAX
+        };
+        ranges.take_while(is_close).take(BEHIND_RANGES_MAX).collect()
     }
 
     /// Says where the next range begins that counts as a continuation, after a piece was given back.
@@ -226,8 +248,29 @@ impl<'a> FarReader<'a> {
         start..end
     }
 
-    fn read_fully(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize, Error> {
-        self.read_asking(offset, buffer, 0..0)
+    /// What to have the device fetch when a far range is entered by a read of `own`: that first, and what
+    /// is far behind the range, as far as that has not been done.
+    fn take_behind(&mut self, own: Range<u64>) -> Vec<Range<u64>> {
+        if self.asked_behind < own.start || self.asked_behind > own.start + BEHIND_BYTES_MAX {
+            self.asked_behind = own.start;
+        }
+        if self.reads_ahead || self.ahead_bytes == 0 {
+            return Vec::new();
+        }
+        let is_asked = self.asked_behind >= own.end;
+        if is_asked {
+            self.asked = own.end;
+        }
+        let mut ask = std::mem::take(&mut self.behind);
+        ask.retain(|range| range.start >= self.asked_behind);
+        if let Some(last) = ask.last() {
+            self.asked_behind = last.end;
+            if !is_asked {
+                self.asked = own.end;
+                ask.insert(0, own);
+            }
+        }
+        ask
     }
 
     /// Fills `buffer` as far as there is something, once the device was asked for `ask`.
@@ -235,7 +278,7 @@ impl<'a> FarReader<'a> {
         &mut self,
         offset: u64,
         buffer: &mut [u8],
-        mut ask: Range<u64>,
+        mut ask: Vec<Range<u64>>,
     ) -> Result<usize, Error> {
         let mut done = 0;
         while done < buffer.len() {
@@ -269,14 +312,16 @@ impl Drop for FarReader<'_> {
 
 impl Reads<'_> {
     /// Reads into `buffer` from `offset` on, once the device was asked for `ask`.
-    fn read(&self, offset: u64, buffer: &mut [u8], ask: Range<u64>) -> io::Result<usize> {
+    fn read(&self, offset: u64, buffer: &mut [u8], ask: Vec<Range<u64>>) -> io::Result<usize> {
         match self {
             Self::Here(file) => {
-                drop(advise::fetch(file, ask));
+                ask.into_iter().for_each(|range| drop(advise::fetch(file, range)));
                 file.read_at(buffer, offset)
             }
             Self::Apart(apart) => {
-                let first = move |file: &File| drop(advise::fetch(file, ask));
+                let first = move |file: &File| {
+                    ask.into_iter().for_each(|range| drop(advise::fetch(file, range)));
+                };
                 apart.read_at(offset, buffer, STEP_BYTES, first)
             }
         }
@@ -285,7 +330,9 @@ impl Reads<'_> {
 
 #[cfg(test)]
 mod tests {
-    use testkit::{Dir, Facility, MemoryCgroup, cmd, evict, is_resident, noise, skip_unless};
+    use testkit::{
+        Dir, Facility, MemoryCgroup, cmd, evict, is_resident, noise, skip_unless, until,
+    };
 
     use super::*;
 
@@ -302,7 +349,7 @@ mod tests {
         let mut buffer = vec![0; PIECE_BYTES];
         let mut ahead = Vec::new();
         for at in (0..END).step_by(PIECE_BYTES) {
-            far.within(at, END);
+            far.within(at, END, Vec::new());
             assert_eq!(far.read(None, at, &mut buffer).expect("read"), PIECE_BYTES);
             assert!(far.asked <= END, "{}", far.asked);
             if far.asked < END {
@@ -322,6 +369,32 @@ mod tests {
         let path = dir.create("a", noise(16 * PIECE_BYTES, 1));
         evict(&path);
         assert_eq!(asked_ahead(&path)[..4], [4, 4, 4, 4]);
+    }
+
+    #[test]
+    fn small_ranges_far_apart_are_asked_for_with_the_first() {
+        const PAGE: u64 = FIRST_BYTES as u64;
+        skip_unless!(Facility::Root);
+        let dir = Dir::new();
+        let path = dir.create("a", noise(16 * PIECE_BYTES, 1));
+        evict(&path);
+        let file = File::open(&path).expect("it is there");
+        let (local, files) = (store::Local::default(), store::TableFiles::default());
+        let costs = Costs::with(local, files, store::Clock::manual());
+        let mut far = FarReader::new(&file, &path, &costs, false).expect("begun");
+        let pages: Vec<_> = (0..40).map(|n| n * 8 * PAGE..(n * 8 + 1) * PAGE).collect();
+        let mut buffer = vec![0; FIRST_BYTES];
+        for (n, page) in pages.iter().enumerate() {
+            let behind = FarReader::behind(page.end, pages[n + 1..].iter().cloned());
+            far.within(page.start, page.end, behind);
+            assert_eq!(far.read(None, page.start, &mut buffer).expect("read"), FIRST_BYTES);
+            let asked = pages.get(n + BEHIND_RANGES_MAX).or(pages.last()).expect("one");
+            assert_eq!(far.asked_behind, asked.end);
+            until("they are in memory", || {
+                pages.iter().all(|page| page.end > asked.end || is_resident(&path, page.clone()))
+            });
+            assert!(!is_resident(&path, page.end..page.end + PAGE), "nothing between them");
+        }
     }
 
     #[test]

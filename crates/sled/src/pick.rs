@@ -195,6 +195,12 @@ impl Picker {
         end
     }
 
+    /// What is not near and begins at or after `offset`, in file order.
+    pub fn far_after(&self, offset: u64) -> impl Iterator<Item = Range<u64>> {
+        let parts = self.unseen.range(offset..).filter(|(_, part)| part.place != Place::Near);
+        parts.map(|(&start, part)| start..part.end)
+    }
+
     /// Bytes that nobody has taken yet.
     pub fn remaining(&self) -> u64 {
         self.unseen.iter().map(|(offset, part)| part.end - offset).sum()

@@ -190,10 +190,15 @@ impl Shared<'_> {
         }
     }
 
-    /// Where reading ahead of a far part that ends at `end` must stop.
-    fn far_end(&self, end: u64) -> u64 {
+    /// Where reading ahead of a far part that ends at `end` must stop, and what is far behind that.
+    fn far_beyond(&self, end: u64) -> (u64, Vec<Range<u64>>) {
         // Beyond a file of which nothing is near there is nothing to spare.
-        if self.has_near { lock(&self.state).picker.far_end(end) } else { u64::MAX }
+        if !self.has_near {
+            return (u64::MAX, Vec::new());
+        }
+        let picker = &lock(&self.state).picker;
+        let far_end = picker.far_end(end);
+        (far_end, FarReader::behind(end, picker.far_after(far_end)))
     }
 
     /// Appends a part of the file to `buffer`.
@@ -210,7 +215,8 @@ impl Shared<'_> {
         buffer.resize(kept + bytes, 0);
         // Of what may be in memory a read says nothing about the device.
         let learn = (piece.place == Place::Far).then_some(&piece.device);
-        far.within(part.start, self.far_end(part.end));
+        let (end, behind) = self.far_beyond(part.end);
+        far.within(part.start, end, behind);
         if far.read(learn, part.start, &mut buffer[kept..])? < bytes {
             return Err(shrunk(&self.source, self.size));
         }
