@@ -154,6 +154,7 @@ impl<'a> FarReader<'a> {
         let start = clock.now();
         let continues = offset == self.next
             && self.stream.as_ref().is_some_and(|stream| stream.device.as_ref() == device);
+        let own = offset..offset.saturating_add(buffer.len() as u64);
         let mut done = 0;
         let mut first_byte = None;
         let mut teaches = device.is_some();
@@ -165,15 +166,20 @@ impl<'a> FarReader<'a> {
             self.ahead_bytes = if is_short { 0 } else { AHEAD_BYTES_MAX };
             let first = FIRST_BYTES.min(buffer.len());
             // What was read ahead of it, or by others, says nothing about the device.
-            teaches = teaches && !self.is_resident(offset..offset + buffer.len() as u64);
-            let ask = self.take_behind(offset..offset + buffer.len() as u64);
+            teaches = teaches && !self.is_resident(own.clone());
+            let is_all = buffer.len() == first;
+            let mut ask = if is_all { self.take_behind(&own) } else { Vec::new() };
+            if !ask.is_empty() {
+                ask.insert(0, own.clone());
+            }
             done = self.read_asking(offset, &mut buffer[..first], ask)?;
             first_byte = Some(clock.now().saturating_sub(start));
         }
         if done < buffer.len() && (done > 0 || continues) {
             let (at, rest) = (offset + done as u64, &mut buffer[done..]);
-            let ask = self.take_unasked(at, rest.len());
-            done += self.read_asking(at, rest, vec![ask])?;
+            let mut ask = if continues { Vec::new() } else { self.take_behind(&own) };
+            ask.insert(0, self.take_unasked(at, rest.len()));
+            done += self.read_asking(at, rest, ask)?;
         }
         let took = clock.now().saturating_sub(start);
         self.waited += took;
@@ -248,28 +254,20 @@ impl<'a> FarReader<'a> {
         start..end
     }
 
-    /// What to have the device fetch when a far range is entered by a read of `own`: that first, and what
-    /// is far behind the range, as far as that has not been done.
-    fn take_behind(&mut self, own: Range<u64>) -> Vec<Range<u64>> {
-        if self.asked_behind < own.start || self.asked_behind > own.start + BEHIND_BYTES_MAX {
-            self.asked_behind = own.start;
-        }
+    /// What is far behind the range that is entered by a read of `own`, as far as it was not asked for.
+    fn take_behind(&mut self, own: &Range<u64>) -> Vec<Range<u64>> {
         if self.reads_ahead || self.ahead_bytes == 0 {
             return Vec::new();
         }
-        let is_asked = self.asked_behind >= own.end;
-        if is_asked {
+        if !(own.start..=own.start + BEHIND_BYTES_MAX).contains(&self.asked_behind) {
+            self.asked_behind = own.start;
+        }
+        if self.asked_behind >= own.end {
             self.asked = own.end;
         }
         let mut ask = std::mem::take(&mut self.behind);
         ask.retain(|range| range.start >= self.asked_behind);
-        if let Some(last) = ask.last() {
-            self.asked_behind = last.end;
-            if !is_asked {
-                self.asked = own.end;
-                ask.insert(0, own);
-            }
-        }
+        self.asked_behind = ask.last().map_or(self.asked_behind, |last| last.end);
         ask
     }
 
