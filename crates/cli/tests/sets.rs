@@ -917,6 +917,24 @@ fn each_makes_a_folder_for_copies_only_where_there_are_any() {
 }
 
 #[test]
+fn what_is_written_down_of_objects_only_its_user_may_read_whatever_the_umask() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    server.answer("/f", Answer::bytes("secret"));
+    let modes = "stat -c %a \"$1\" \"${1%/*}\" \"${1%/*/*}\"";
+    let url = server.url("/f");
+    let args = ["each", "--record-order=taken", &url, "--", "sh", "-c", modes, "sh", "{}"];
+    let output = ground.command_with_umask("0", &args).output().unwrap();
+    assert_eq!(stdout(&output), "600\n700\n700\n", "{}", stderr(&output));
+    let mode = || ground.path().join("taken").metadata().unwrap().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    // Who has a file there has chosen who reads it.
+    fs::set_permissions(ground.path().join("taken"), fs::Permissions::from_mode(0o644)).unwrap();
+    let output = ground.run(&args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(mode(), 0o644);
+}
+
+#[test]
 fn thousands_that_fail_are_an_error_each_and_the_rest_is_done() {
     let (ground, server) = (ground(), Misbehaving::new());
     server.answer("/there", Answer::bytes("it is\n"));

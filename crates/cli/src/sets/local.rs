@@ -1,9 +1,10 @@
 //! A file of this machine for each member, with the member's own file name.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -64,8 +65,11 @@ impl Folder {
 
     fn path(&self) -> Result<&Path, Error> {
         let place = self.place.get_or_init(|| {
-            let folder =
-                tempfile::Builder::new().prefix("nearfirst-copies-").tempdir_in(&self.parent);
+            // What only this user may fetch, only this user may read, whatever the umask.
+            let folder = tempfile::Builder::new()
+                .prefix("nearfirst-copies-")
+                .permissions(Permissions::from_mode(0o700))
+                .tempdir_in(&self.parent);
             let folder = folder.map_err(|error| Error::io(&self.parent, error))?;
             let path = folder.path().to_owned();
             self.removed.becomes(move || remove(&path));
@@ -119,9 +123,10 @@ impl MemberFile {
             io::Error::other(Arc::new(Error::refused(name.clone(), what)))
         };
         if let Some(own) = &self.own {
-            fs::create_dir(own).map_err(failed)?;
+            DirBuilder::new().mode(0o700).create(own).map_err(failed)?;
         }
-        let mut file = File::create_new(&self.path).map_err(failed)?;
+        let made = File::options().write(true).create_new(true).mode(0o600).open(&self.path);
+        let mut file = made.map_err(failed)?;
         loop {
             let chunk = member.chunk().map_err(io::Error::other)?;
             if chunk.is_empty() {

@@ -3,7 +3,7 @@
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -138,7 +138,10 @@ impl Record {
     fn open(path: &Path, costs: &Costs, specs: &[Spec]) -> io::Result<Self> {
         let (local, at) = (costs.local(), path.to_owned());
         let open = move || {
-            let file = File::options().write(true).create(true).truncate(false).open(at)?;
+            // Names may hold passwords and tokens: a new file is its owner's alone.
+            let mut options = File::options();
+            options.write(true).create(true).truncate(false).mode(0o600);
+            let file = options.open(at)?;
             Ok::<_, io::Error>((file.metadata()?, file))
         };
         let opened = local.while_answered(path, open);

@@ -86,6 +86,16 @@ impl Ground {
         Some(command)
     }
 
+    /// The program, run where new files lack these permission bits.
+    pub(crate) fn command_with_umask(&self, umask: &str, args: &[&str]) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", "umask \"$0\" && exec \"$@\"", umask]);
+        command.arg(env!("CARGO_BIN_EXE_nearfirst"));
+        self.surround(&mut command);
+        command.args(args);
+        command
+    }
+
     fn surround(&self, command: &mut Command) {
         command.current_dir(self.path()).stdin(Stdio::null());
         command.env("NEARFIRST_STATE", self.state()).env("LC_ALL", "C.UTF-8");
