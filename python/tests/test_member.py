@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -181,6 +182,17 @@ def test_it_has_a_path_with_its_own_file_name(member: nearfirst.Member) -> None:
 def test_a_copy_is_called_what_a_url_of_the_web_stands_for(server: Server) -> None:
     member = next(nearfirst.open(server.put("My%20Paper.txt", b"text")))
     assert Path(member.path()).name == "My Paper.txt"
+
+
+def test_a_copy_is_its_users_alone_whatever_the_umask(server: Server) -> None:
+    member = next(nearfirst.open(server.put("secret", b"text")))
+    umask = os.umask(0)
+    try:
+        path = Path(member.path())
+    finally:
+        os.umask(umask)
+    modes = [stat.S_IMODE(at.stat().st_mode) for at in (path, path.parent)]
+    assert modes == [0o600, 0o700]
 
 
 def test_an_empty_file(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 //! A member, for Python.
 
 use std::ffi::{OsStr, c_int};
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::os::fd::IntoRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -137,10 +138,14 @@ impl Member {
 fn copied(py: Python<'_>, reading: &mut Reading, file_name: &OsStr) -> PyResult<TempDir> {
     let parent = reading.folder();
     let no_copy = |error: std::io::Error| reading.no_copy(py, &parent, &error);
-    let folder = tempfile::Builder::new().prefix("nearfirst-").tempdir_in(&parent);
+    // What only this user may fetch, only this user may read, whatever the umask.
+    let folder = tempfile::Builder::new()
+        .prefix("nearfirst-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir_in(&parent);
     let folder = folder.map_err(no_copy)?;
     let path = folder.path().join(file_name);
-    let made = File::options().read(true).write(true).create_new(true).open(path);
+    let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
     let file = made.map_err(no_copy)?;
     reading.copied_to(py, file, &parent)?;
     Ok(folder)
