@@ -4,7 +4,7 @@ mod ground;
 
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, UNIX_EPOCH};
@@ -657,6 +657,93 @@ fn a_copy_of_a_file_goes_on_where_it_was_broken_off() {
     assert!(stderr(&output).contains("512 KiB in"), "{}", stderr(&output));
     assert!(stderr(&output).contains("1 gone on with"), "{}", stderr(&output));
     assert!(fs::read(ground.path().join("to/large")).unwrap() == bytes);
+}
+
+#[test]
+fn cp_goes_on_with_nothing_that_another_user_put_where_it_keeps_a_part() {
+    skip_unless!(Facility::Root);
+    let (ground, server) = (ground(), Misbehaving::new());
+    let bytes = testkit::noise(1 << 20, 1);
+    server.answer("/f", Answer::bytes(&bytes).etag("\"e\""));
+    let planted = vec![b'x'; bytes.len() / 2];
+    let [part, noted] = ["part", "version"].map(|what| format!("to/.f.nearfirst-{what}"));
+    let plant = |names: &[&String]| {
+        ground.create(&part, &planted);
+        ground.create(&noted, "\"e\"");
+        for name in names {
+            chown(ground.path().join(name), Some(1234), Some(1234)).unwrap();
+        }
+    };
+    let kept = |name: &str| fs::read(ground.path().join(name)).ok();
+    let args = ["cp", "--stats", &server.url("/f"), "to/"];
+
+    plant(&[&part]);
+    fs::set_permissions(ground.path().join(&part), fs::Permissions::from_mode(0o666)).unwrap();
+    for noted_too in [true, false] {
+        let output = ground.run(&args);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let said = "to/.f.nearfirst-part is of user 1234, and a copy goes on by whose it is alone; \
+                    remove it, or copy as that user\n";
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+        assert_eq!((kept(&part).as_ref(), kept("to/f")), (Some(&planted), None));
+        assert_eq!(kept(&noted).is_some(), noted_too);
+        drop(fs::remove_file(ground.path().join(&noted)));
+    }
+
+    plant(&[&noted]);
+    chown(ground.path().join(&part), Some(0), Some(0)).unwrap();
+    let output = ground.run(&args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("0 gone on with"), "{}", stderr(&output));
+    assert!(kept("to/f").unwrap() == bytes);
+
+    // Where everybody may make files, and remove only his own.
+    fs::remove_file(ground.path().join("to/f")).unwrap();
+    fs::set_permissions(ground.path().join("to"), fs::Permissions::from_mode(0o1777)).unwrap();
+    plant(&[&part, &noted]);
+    for name in [&part, &noted] {
+        let output = ground.command_as_nobody(&args).unwrap().output().unwrap();
+        let said = format!("{name} is of user 1234, and");
+        assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+        assert_eq!((output.status.code(), kept("to/f")), (Some(1), None));
+        fs::remove_file(ground.path().join(name)).unwrap();
+    }
+    let output = ground.command_as_nobody(&args).unwrap().output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn cp_writes_to_no_file_that_was_linked_to_where_it_keeps_a_part() {
+    let ground = ground();
+    let kept = ground.create("kept", "mine");
+    fs::create_dir(ground.path().join("to")).unwrap();
+    fs::hard_link(&kept, ground.path().join("to/.a.txt.nearfirst-part")).unwrap();
+    let output = ground.run(&["cp", "a.txt", "to/"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(fs::read(&kept).unwrap(), b"mine");
+    assert_eq!(fs::read(ground.path().join("to/a.txt")).unwrap(), b"in a.txt\n");
+    assert_eq!(fs::read_dir(ground.path().join("to")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_part_of_another_umask_is_gone_on_with_and_narrowed() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    let bytes = testkit::noise(1 << 20, 1);
+    server.answer("/f", Answer::bytes(&bytes).etag("\"e\""));
+    let copied = ground.path().join("to/f");
+    for (umask, mode) in [("22", 0o644), ("77", 0o600), ("0", 0o666)] {
+        begin_copy(&ground, "f", &bytes);
+        let part = ground.path().join("to/.f.nearfirst-part");
+        fs::set_permissions(part, fs::Permissions::from_mode(0o666)).unwrap();
+        let args = ["cp", "--force", "--stats", &server.url("/f"), "to/"];
+        let output = ground.command_with_umask(umask, &args).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stderr(&output).contains("1 gone on with"), "{}", stderr(&output));
+        assert!(fs::read(&copied).unwrap() == bytes);
+        assert_eq!(copied.metadata().unwrap().mode() & 0o7777, mode, "{umask}");
+        fs::set_permissions(&copied, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(fs::read_dir(ground.path().join("to")).unwrap().count(), 1);
+    }
 }
 
 /// Leaves what a copy to `to/` leaves that was broken off half-way, of the version `"e"`.

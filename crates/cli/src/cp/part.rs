@@ -3,9 +3,19 @@
 //! Both lie beside the file that it becomes, which appears by a rename. The
 //! version is written before the first byte, so bytes are never taken for
 //! those of another version.
+//!
+//! In a folder that others may write to, they may have put something under
+//! these names: a part of theirs would become the file, with bytes of their
+//! choice, and stay open to them. So a part is gone on with, and a version
+//! believed, if it is whose new files of this run are: not by the number of
+//! the user, since file systems may give all files, or those of root, to
+//! another. Any other part is refused, and left. A file of ours that has
+//! further names loses this one, and is not written to. Where a file system
+//! tells all files to be one user's, it keeps nobody from any of them, and
+//! neither does this.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -42,7 +52,10 @@ pub(super) fn is_ours(name: &[u8]) -> bool {
 /// How much of a file is here from an earlier run, of the same version.
 pub(super) fn resumable(dest: &Path, version: &Version, size: Option<u64>) -> u64 {
     let known = noted(dest).is_ok_and(|known| known == version.as_str().as_bytes());
-    let length = fs::symlink_metadata(beside(dest, PART)).map_or(0, |about| about.len());
+    let part = beside(dest, PART);
+    let about = fs::symlink_metadata(&part).ok();
+    let own = about.filter(|about| about.nlink() <= 1 && is_own(about, &part));
+    let length = own.map_or(0, |about| about.len());
     if known && size.is_none_or(|size| length <= size) { length } else { 0 }
 }
 
@@ -51,8 +64,10 @@ fn noted(dest: &Path) -> io::Result<Vec<u8>> {
     let mut options = OpenOptions::new();
     // Others may have put a FIFO there, of which opening for reading would never return.
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    let file = options.open(beside(dest, VERSION))?;
-    if !file.metadata()?.is_file() {
+    let path = beside(dest, VERSION);
+    let file = options.open(&path)?;
+    let about = file.metadata()?;
+    if !about.is_file() || !is_own(&about, &path) {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut version = Vec::new();
@@ -130,7 +145,9 @@ impl Part {
     fn note(&self) -> io::Result<()> {
         let path = beside(&self.dest, VERSION);
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(not_ours(&path, error));
+            }
             _ => {}
         }
         match &self.version {
@@ -281,12 +298,10 @@ pub(super) fn sync_folder(folder: &Path) {
     drop(File::open(folder).and_then(|folder| folder.sync_all()));
 }
 
-/// Opens a part for one writer.
+/// Opens a part for one writer: a new one, or one of ours.
 fn locked(path: &Path, mode: u32) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).custom_flags(libc::O_NOFOLLOW);
     // The next run is to write it, too.
-    options.mode(mode | 0o600);
+    let mode = mode | 0o600;
     let mut pauses = 0..PAUSES_MAX;
     let mut pause = || {
         pauses.next().map(|_| {
@@ -294,8 +309,8 @@ fn locked(path: &Path, mode: u32) -> io::Result<File> {
         })
     };
     for _ in 0..OPENS_MAX {
-        let file = loop {
-            match options.open(path) {
+        let (file, is_new) = loop {
+            match new_or_old(path, mode) {
                 // Those who copy beside us close theirs.
                 Err(error) if store::is_short_of_descriptors(&error) => pause().ok_or(error)?,
                 opened => break opened.map_err(|error| in_the_way(path, error))?,
@@ -313,11 +328,63 @@ fn locked(path: &Path, mode: u32) -> io::Result<File> {
             pause().ok_or_else(|| io::Error::other("another run is writing it"))?;
         }
         // Between the two another run may have made it the file, which is not to be written to.
-        if is_at(&file, path)? {
+        if is_at(&file, path)? && (is_new || taken_over(&file, path, mode)?) {
             return Ok(file);
         }
     }
     Err(io::Error::other("another run is writing it"))
+}
+
+/// Makes a part, or opens the one that is there; whether it is new.
+fn new_or_old(path: &Path, mode: u32) -> io::Result<(File, bool)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).mode(mode);
+    for _ in 0..OPENS_MAX {
+        match options.clone().create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return Ok((made?, true)),
+        }
+        match options.open(path) {
+            // It became the file, or was given up.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return Ok((opened?, false)),
+        }
+    }
+    Err(io::Error::other("another run is writing it"))
+}
+
+/// Makes the part of an earlier run of ours that of this run. Another's is refused; whether it is still there.
+fn taken_over(file: &File, path: &Path, mode: u32) -> io::Result<bool> {
+    let about = file.metadata()?;
+    let new = new_beside(path, mode)?;
+    if about.uid() != new.uid() {
+        return Err(of_another(path, &about));
+    }
+    if about.nlink() > 1 {
+        fs::remove_file(path)?;
+        return Ok(false);
+    }
+    // It was made with another umask.
+    if about.mode() & 0o777 & !new.mode() != 0 {
+        file.set_permissions(Permissions::from_mode(about.mode() & 0o777 & new.mode()))?;
+    }
+    Ok(true)
+}
+
+/// Whether a file at a path is whose new files are that this run makes beside it.
+fn is_own(about: &Metadata, path: &Path) -> bool {
+    about.uid() == rustix::process::geteuid().as_raw()
+        || new_beside(path, 0o600).is_ok_and(|new| about.uid() == new.uid())
+}
+
+/// What a new file beside a path is: whose, and with what permissions.
+fn new_beside(path: &Path, mode: u32) -> io::Result<Metadata> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let new = tempfile::Builder::new()
+        .prefix(".nearfirst-")
+        .permissions(Permissions::from_mode(mode))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    new.as_file().metadata()
 }
 
 /// What a file is first written under may be there already, as what it cannot be.
@@ -327,8 +394,25 @@ fn in_the_way(path: &Path, error: io::Error) -> io::Error {
             "it is written as {} first, where something lies that is no file",
             human::name(path)
         )),
+        _ => not_ours(path, error),
+    }
+}
+
+/// What keeps a file from being used may be that it is another's.
+fn not_ours(path: &Path, error: io::Error) -> io::Error {
+    match fs::symlink_metadata(path) {
+        Ok(there) if !is_own(&there, path) => of_another(path, &there),
         _ => error,
     }
+}
+
+/// That somebody else has put something where a copy is kept until it is whole.
+fn of_another(path: &Path, about: &Metadata) -> io::Error {
+    io::Error::other(format!(
+        "{} is of user {}, and a copy goes on by whose it is alone; remove it, or copy as that user",
+        human::name(path),
+        about.uid()
+    ))
 }
 
 /// That a folder cannot be made: a file may lie where it would be.
