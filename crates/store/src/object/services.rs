@@ -141,7 +141,7 @@ pub(super) fn open(
         "gcs" => google(&mut options, root.authority()),
         "azblob" => azure(&mut options, root.authority()).map_err(bad)?,
         "webdav" => webdav(&mut options, &scheme, root.authority()),
-        "sftp" => sftp(&mut options, root.authority()),
+        "sftp" => sftp(&mut options, root.authority()).map_err(bad)?,
         "webhdfs" => webhdfs(&mut options, &scheme, root.authority()),
         _ => options.set("root", "/"),
     }
@@ -280,14 +280,29 @@ fn webdav(options: &mut Options<'_>, scheme: &str, authority: &str) {
     }
 }
 
+/// What a shell takes for more than text: `~/.ssh/config` may have one run a command with the user's name.
+const NO_USER: &str = "'\"`$;&<>|(){}";
+
 /// Keys, ports and hosts are those of `~/.ssh/config`, unless options say otherwise.
-fn sftp(options: &mut Options<'_>, authority: &str) {
+fn sftp(options: &mut Options<'_>, authority: &str) -> Result<(), &'static str> {
     let Authority { user, host, .. } = Authority::of(authority);
+    // They are words of `ssh`, to which what begins with a dash is an option, and any may be a program to run.
+    let is_word = |word: &str| !word.starts_with('-') && !word.contains(char::is_control);
+    let is_of_host = |c: char| c.is_ascii_alphanumeric() || "._:%[]-".contains(c);
+    if !is_word(host) || !host.chars().all(is_of_host) {
+        return Err("a host has letters, digits and ._:%[]- in its name, and begins with no dash");
+    }
     options.set("endpoint", format!("ssh://{host}"));
     options.set("root", "/");
     if let Some(user) = user {
+        let is_odd = |c: char| c.is_whitespace() || NO_USER.contains(c);
+        if !is_word(user) || user.contains(is_odd) {
+            return Err("a user's name has no blanks or quotes, nothing else that a shell \
+                        takes for more than text, and begins with no dash");
+        }
         options.set("user", user);
     }
+    Ok(())
 }
 
 fn webhdfs(options: &mut Options<'_>, scheme: &str, authority: &str) {
