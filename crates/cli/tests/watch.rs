@@ -230,6 +230,23 @@ fn what_it_watches_is_said_when_that_changes() {
 }
 
 #[test]
+fn what_it_says_of_a_place_is_one_line_whatever_that_is_called() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let (ground, state, places) = (Ground::new(), state(), Dir::new());
+    let place = places.create_dir("a\nb\u{1b}[2J");
+    cmd("mount", ["--bind".as_ref(), ground.disk.path(), &place]).run().succeeds();
+    let watch = Watch::start(&place, &state, &[]);
+    let said = watch.end("TERM");
+    cmd("umount", [&place]).run().succeeds();
+    let shown = format!("watching {}/a\\nb\\x1b[2J\n", places.path().display());
+    assert!(said.contains(&shown), "{said}");
+    let none = place.join("none");
+    let refused = command(&none, &state).output().expect("the machine allows it");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("a\\nb\\x1b[2J/none: ") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
 fn begun_on_a_terminal_it_ends_with_it() {
     skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("python3"));
     let (ground, state) = (Ground::new(), state());

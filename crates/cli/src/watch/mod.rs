@@ -10,7 +10,7 @@ use watch::service::{self, AttendantOptions, ServiceError, ServiceOptions};
 use watch::system::{self, Scope};
 
 use crate::guessing::GuessFlags;
-use crate::messages;
+use crate::{human, messages};
 
 /// Learn what programs read, and fetch it before they ask: a service for the whole machine
 ///
@@ -92,7 +92,8 @@ Exit codes:
   2  wrong usage, or it cannot see programs, or another one runs";
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let mut say = |line: String| messages::note(line);
+    // Users name files and the places of their mounts: what is said of these is one line of text.
+    let mut say = |line: String| messages::note(human::name(&line));
     let done = match &args.attend {
         Some(of) => attend(of, args, &mut say),
         None => serve(args, &mut say),
@@ -125,7 +126,7 @@ fn serve(args: &Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
         let says_so = matches!(error, ServiceError::System(system::Error::Refused { .. }));
         let is_root = rustix::process::geteuid().is_root();
         let hint = if is_root || says_so { "" } else { "; the service needs root" };
-        anyhow::anyhow!("{error}{hint}")
+        anyhow::anyhow!("{}{hint}", human::name(&error.to_string()))
     })
 }
 
