@@ -411,6 +411,10 @@ impl Inner {
         let path = if prefix.is_empty() { "/" } else { prefix };
         let options = ListOptions { recursive: deep, ..ListOptions::default() };
         let (operator, transport) = self.through(operator, name);
+        let transport = match self.service.kind {
+            Kind::Buckets => transport.of_pages(),
+            Kind::Web | Kind::Program | Kind::Local | Kind::Cluster | Kind::Other => transport,
+        };
         let opened = operator.lister_options(path, options);
         Ok((self.answered(name, &transport, opened).await?, transport))
     }

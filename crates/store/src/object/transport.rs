@@ -1,5 +1,7 @@
 //! The HTTP of one operation of `OpenDAL`: over our own wire, and remembering what the server said.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -26,6 +28,14 @@ pub(super) struct Transport {
     is_patient: Arc<AtomicBool>,
     is_waiting: Arc<AtomicBool>,
     begun: Arc<AtomicU64>,
+    pages: Arc<Mutex<Option<Pages>>>,
+}
+
+/// Which pages of a listing were asked for, by hashes of their addresses: there may be millions.
+#[derive(Debug, Default)]
+struct Pages {
+    seen: HashSet<u64>,
+    hasher: RandomState,
 }
 
 /// What stood in the way of the last request.
@@ -50,7 +60,15 @@ impl Transport {
             is_patient: Arc::default(),
             is_waiting: Arc::default(),
             begun: Arc::default(),
+            pages: Arc::default(),
         }
+    }
+
+    /// The same, for a listing whose pages have addresses of their own, each with what the page before it
+    /// said: one that comes again would be followed by the same pages for ever.
+    pub(super) fn of_pages(self) -> Self {
+        *lock(&self.pages) = Some(Pages::default());
+        self
     }
 
     /// What stood in the way of the last request to the server, if anything did, or of its keys for now.
@@ -92,6 +110,17 @@ impl Transport {
     /// How many requests were begun, each of which is answered in time or fails.
     pub(super) fn begun(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Whether a listing has come to a page where it has been.
+    fn goes_round(&self, request: &http::Request<Buffer>) -> bool {
+        let mut pages = lock(&self.pages);
+        let Some(pages) = pages.as_mut().filter(|_| request.uri().host() == Some(&self.host))
+        else {
+            return false;
+        };
+        let hash = pages.hasher.hash_one(request.uri());
+        request.method() == http::Method::GET && !pages.seen.insert(hash)
     }
 
     fn remember(&self, said: Said) {
@@ -168,6 +197,11 @@ impl HttpTransport for Transport {
         &self,
         request: http::Request<Buffer>,
     ) -> opendal::Result<http::Response<HttpBody>> {
+        if self.goes_round(&request) {
+            let reason = "the listing goes round: its next page is one that came already";
+            self.remember(Said::Failed(Error::refused(self.name.clone(), reason)));
+            return Err(opendal::Error::new(ErrorKind::Unexpected, reason));
+        }
         for wait in waits(ATTEMPTS) {
             let answer = self.answer(request.clone()).await;
             let passes = answer.as_ref().map_or(true, |answer| passes(answer.status()));

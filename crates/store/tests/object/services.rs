@@ -327,6 +327,64 @@ fn a_page_of_a_listing_is_asked_for_again() {
 }
 
 #[test]
+fn a_listing_that_goes_round_is_an_error_once_its_pages_come_again() {
+    let (google, azure) = (Misbehaving::new(), Misbehaving::new());
+    let (at_google, at_azure) = (google.endpoint(), azure.endpoint());
+    let stores = stores(&[
+        ("gcs_endpoint", &at_google),
+        ("gcs_skip_signature", "true"),
+        ("azblob_endpoint", &at_azure),
+        ("azblob_account_name", "me"),
+        ("azblob_account_key", "c2VjcmV0"),
+    ]);
+    let page = |name: &str, next: &str| {
+        let items = format!(
+            r#"{{"name": "{name}", "size": "7", "etag": "e", "md5Hash": "",
+            "updated": "2026-01-02T03:04:05.678Z", "contentType": "x"}}"#
+        );
+        let items = if name.is_empty() { "" } else { &items };
+        Answer::bytes(format!(r#"{{"nextPageToken": "{next}", "items": [{items}]}}"#))
+    };
+    let xml = |next: &str| {
+        Answer::bytes(format!(
+            "<?xml version=\"1.0\"?><EnumerationResults><Blobs></Blobs><NextMarker>{next}</NextMarker></EnumerationResults>"
+        ))
+    };
+    let said = |pattern: &str| {
+        let entries = listed(&stores, pattern);
+        let names = entries.iter().flatten().map(|entry| entry.name.to_string());
+        let names = names.collect::<Vec<_>>();
+        let Some(Err(Error::Refused { reason, .. })) = entries.last() else {
+            panic!("{entries:?}")
+        };
+        assert!(reason.contains("the listing goes round"), "{reason}");
+        names
+    };
+
+    // From the third page to the second.
+    google.answer("/storage/v1/b/bucket/o", page("d", "3"));
+    google.nth(1, page("a", "2"));
+    google.nth(2, page("b", "3"));
+    google.nth(3, page("c", "2"));
+    assert_eq!(said("gs://bucket/*"), ["gs://bucket/a", "gs://bucket/b", "gs://bucket/c"]);
+    assert_eq!(google.total().requests, 3);
+
+    // Without a name on any page.
+    google.answer("/storage/v1/b/empty/o", page("", "2"));
+    assert_eq!(said("gs://empty/*"), [""; 0]);
+    azure.answer("/box", xml("2"));
+    assert_eq!(said("az://box/*"), [""; 0]);
+    assert_eq!(azure.total().requests, 2);
+
+    // Pages may be empty as long as the next is another.
+    google.reset_counts();
+    let pages = (1..50).map(|at| page("", &at.to_string()));
+    google.answers("/storage/v1/b/sparse/o", pages.chain([Answer::bytes("{}")]));
+    assert!(listed(&stores, "gs://sparse/*").is_empty());
+    assert_eq!(google.total().requests, 50);
+}
+
+#[test]
 fn names_and_options_that_cannot_be_right_are_refused() {
     let stores = stores(&[]);
     let refused = |name: &str| match stores.of(&Name::from(name)) {
