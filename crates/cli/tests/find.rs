@@ -764,6 +764,9 @@ fn folders_of_another_user() {
     for (name, mode) in [("t/sub", 0o700), ("t/x", 0o744), ("t/x/y", 0o755), ("", 0o755)] {
         fs::set_permissions(tree.at(name), fs::Permissions::from_mode(mode)).unwrap();
     }
+    for (target, link) in [("sub/deep", "t/to-deep"), ("x/one.txt", "t/to-one")] {
+        symlink(target, tree.at(link)).unwrap();
+    }
     let program = tree.at("find");
     testkit::copy_program(env!("CARGO_BIN_EXE_nearfirst"), &program);
     for line in [
@@ -778,6 +781,18 @@ fn folders_of_another_user() {
         "t -ls",
         "t -printf %p␣%s\\n",
         "-L t",
+        "-L t -perm -0",
+        "-L t ! -perm -0",
+        "-L t -type l,f",
+        "-L t -xtype l",
+        "-L t -user root -links 1",
+        "-L t -newer t/x/B.TXT -size -9",
+        "-L t -name to-* -ls",
+        "-L t -name to-* -print -printf %p␣%s\\n",
+        "-L t -name to-* -printf %p␣%y\\n",
+        "-L t -name to-* -printf %p␣%Y\\n",
+        "-L t -name to-* -lname *",
+        "-L t -name to-* -printf %p␣%l\\n",
         "t -xdev",
         "t/x -mount -type f",
     ] {

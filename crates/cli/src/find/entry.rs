@@ -99,8 +99,9 @@ impl Entry<'_> {
         let mut found = self.stat(session, self.follow).map_err(|Stalled| Errno::TIMEDOUT)?;
         if let Err(error) = found {
             self.report(session, error);
-            // The link itself is better than nothing, unless it leads back to itself.
-            if self.follow && self.depth > 0 && error != Errno::LOOP {
+            // As a link that leads nowhere, this one is a file of its own. Of what only cannot be
+            // looked at, nothing is known.
+            if self.follow && self.depth > 0 && error == Errno::NOTDIR {
                 found = self.stat(session, false).map_err(|Stalled| Errno::TIMEDOUT)?;
             }
         }

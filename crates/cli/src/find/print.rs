@@ -25,15 +25,20 @@ pub(crate) fn path(output: usize, end: u8, entry: &Entry<'_>, session: &mut Sess
     session.write(output, &[end]);
 }
 
-/// `-printf`; false, and nothing printed, where a field needs properties that cannot be had.
+/// `-printf`; false, and nothing printed, where a field needs properties or a type that cannot be had.
 pub(crate) fn format(
     output: usize,
     pieces: &[Piece],
     entry: &mut Entry<'_>,
     session: &mut Session<'_>,
 ) -> bool {
-    let looks = |piece: &Piece| matches!(piece, Piece::Field(_, field) if field.needs_properties());
-    if pieces.iter().any(looks) && entry.meta(session).is_err() {
+    let has = |needs: fn(Field) -> bool| {
+        pieces.iter().any(|piece| matches!(piece, Piece::Field(_, field) if needs(*field)))
+    };
+    if has(Field::needs_properties) && entry.meta(session).is_err() {
+        return false;
+    }
+    if has(Field::needs_type) && entry.kind(session) == 0 {
         return false;
     }
     for piece in pieces {
@@ -160,14 +165,21 @@ fn general(value: f64, precision: usize) -> String {
 
 /// The type letter with links treated the other way round: `-xtype`.
 pub(crate) fn other_kind(entry: &mut Entry<'_>, session: &mut Session<'_>) -> u8 {
-    if !entry.follow && entry.kind(session) != b'l' {
-        return entry.kind(session);
+    let kind = entry.kind(session);
+    if kind == 0 || (!entry.follow && kind != b'l') {
+        return kind;
     }
     match entry.other_meta(session) {
         Ok(Ok(meta)) => mode::type_letter(meta.stx_mode.into()),
         Ok(Err(Errno::NOENT | Errno::NOTDIR)) => b'l',
         Ok(Err(error)) => {
-            entry.report(session, error);
+            // What cannot be looked at in either way is told of once.
+            if !matches!(entry.known.meta, Some(Err(_))) {
+                entry.report(session, error);
+            }
+            if entry.follow {
+                entry.known.meta.get_or_insert(Err(error));
+            }
             0
         }
         Err(Stalled) => 0,
@@ -219,10 +231,7 @@ fn by_name<'a>(letter: u8, entry: &mut Entry<'a>, session: &mut Session<'_>) -> 
                 if entry.kind(session) == b'l' { entry.link_target(session) } else { None };
             Value::name(target.map_or_else(Vec::new, std::ffi::CString::into_bytes))
         }
-        b'y' => Value::text(char::from(match entry.kind(session) {
-            0 => b'U',
-            kind => kind,
-        })),
+        b'y' => Value::text(char::from(entry.kind(session))),
         b'Y' => Value::text(char::from(target_kind(entry, session))),
         b'Z' => {
             let asked = path.to_vec();

@@ -48,6 +48,11 @@ impl Field {
             Self::Letter(letter) => !b"pfhHPdlyYZ".contains(&letter),
         }
     }
+
+    /// Whether the name is not enough, but the type is.
+    pub(crate) fn needs_type(self) -> bool {
+        matches!(self, Self::Letter(b'l' | b'y' | b'Y'))
+    }
 }
 
 /// Widths above this are cut: no line needs them, and memory is finite.
