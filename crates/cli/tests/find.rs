@@ -425,6 +425,15 @@ fn formats() {
 }
 
 #[test]
+fn times_of_an_hour_ahead_are_listed_as_those_of_today() {
+    let tree = Tree::new();
+    for (name, seconds_ahead) in [("t/a.c", 1_800), ("t/void", 3_700), ("t/x/B.TXT", 30_000_000)] {
+        tree.touch(name, -seconds_ahead);
+        tree.same(&format!("{name} -ls -fls /dev/stdout"));
+    }
+}
+
+#[test]
 fn two_names_of_one_output_are_one_output() {
     let tree = Tree::new();
     symlink("out", tree.at("same")).unwrap();

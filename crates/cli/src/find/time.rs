@@ -1,6 +1,7 @@
 //! Dates: how a file's times are shown, and what words mean as a time.
 
 use std::cell::LazyCell;
+use std::ops::RangeInclusive;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -13,8 +14,9 @@ pub(crate) const DAY: i128 = 86_400 * SECOND;
 /// The letters that may follow `%A`, `%B`, `%C` and `%T`.
 pub(crate) const PARTS: &[u8] = b"@HIklMprSTXZaAbBcdDFhjmUwWxyYgGuVsenRtCz+";
 
-/// Six months back, where `-ls` turns from the time of day to the year; as GNU find counts it.
-const RECENT_SECONDS: i128 = 6 * 30 * 86_400;
+/// Ages of which `-ls` shows the time of day and not the year, as GNU find counts them: from one hour
+/// ahead, as clocks of servers may be, to six months back.
+const RECENT_SECONDS: RangeInclusive<i128> = -3_600..=6 * 30 * 86_400;
 
 /// Shows times in one zone.
 #[derive(Debug)]
@@ -66,8 +68,8 @@ impl Calendar {
 
     /// The date column of `-ls`.
     pub(crate) fn listed(&self, nanoseconds: i128, now: i128) -> String {
-        let age = (now - nanoseconds).div_euclid(SECOND);
-        let recent = (0..=RECENT_SECONDS).contains(&age);
+        let age = now.div_euclid(SECOND) - nanoseconds.div_euclid(SECOND);
+        let recent = RECENT_SECONDS.contains(&age);
         self.show(nanoseconds, if recent { "%b %e %H:%M" } else { "%b %e  %Y" })
     }
 
