@@ -666,6 +666,21 @@ fn operators_of_regular_expressions_without_an_operand() {
 }
 
 #[test]
+fn ranges_of_regular_expressions_that_end_before_they_begin() {
+    let tree = Tree::new();
+    for kind in ["emacs", "findutils-default", "posix-basic", "posix-extended", "awk", "grep"] {
+        for range in
+            ["[a-Z]", "[Z-a]", "[^Z-a]", "[_-a]", "[`-b]", "[M-_]", "[^b-a]", "[b-ax]", "[[-z]"]
+        {
+            for test in ["-regex", "-iregex"] {
+                let pattern = format!(".*{range}.*");
+                tree.same_words(&["t", "-regextype", kind, test, &pattern].map(OsString::from));
+            }
+        }
+    }
+}
+
+#[test]
 fn without_utf8_an_expression_is_of_bytes() {
     let tree = Tree::new();
     let ours = |line: &str| {

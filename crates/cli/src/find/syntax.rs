@@ -65,6 +65,8 @@ pub(crate) struct Syntax {
     repeats_once: bool,
     /// A brace that begins no interval is a literal.
     braces_may_be_literal: bool,
+    /// A range in brackets that ends before it begins has no characters; otherwise it is an error.
+    ranges_may_be_empty: bool,
 }
 
 const EMACS: Syntax = Syntax {
@@ -82,8 +84,10 @@ const EMACS: Syntax = Syntax {
     lone_intervals: Lone::Literal,
     repeats_once: false,
     braces_may_be_literal: false,
+    ranges_may_be_empty: true,
 };
 const BASIC: Syntax = Syntax {
+    ranges_may_be_empty: false,
     plus_and_question: Backslashed,
     braces: Backslashed,
     dot_takes_newline: true,
@@ -173,7 +177,7 @@ impl Syntax {
                 .to_owned(),
             Letters::Bytes => pattern.iter().copied().map(char::from).collect(),
         };
-        let translated = Translation::new(self, letters, &text).run()?;
+        let translated = Translation::new(self, fold, letters, &text).run()?;
         RegexBuilder::new(&format!(r"\A(?:{translated})\z"))
             .unicode(letters == Letters::Utf8)
             .case_insensitive(fold)
@@ -196,6 +200,8 @@ const NOT_TO_REPEAT: &str = "Invalid preceding regular expression";
 
 struct Translation<'a> {
     syntax: Syntax,
+    /// Letter case does not count.
+    fold: bool,
     /// As bytes, the characters of `rest` are numbers of bytes.
     letters: Letters,
     rest: std::str::Chars<'a>,
@@ -226,9 +232,10 @@ enum Piece {
 }
 
 impl<'a> Translation<'a> {
-    fn new(syntax: Syntax, letters: Letters, pattern: &'a str) -> Self {
+    fn new(syntax: Syntax, fold: bool, letters: Letters, pattern: &'a str) -> Self {
         Self {
             syntax,
+            fold,
             letters,
             rest: pattern.chars(),
             out: String::new(),
@@ -437,11 +444,15 @@ impl<'a> Translation<'a> {
             self.rest.next();
             self.out.push('^');
         }
+        let begin = self.out.len();
         let mut first = true;
         loop {
             let rest = self.rest.as_str();
             let next = self.rest.next().ok_or_else(unmatched)?;
             if next == ']' && !first {
+                if self.out.len() == begin {
+                    self.out.push_str("a&&b");
+                }
                 self.out.push(']');
                 return Ok(());
             }
@@ -465,20 +476,43 @@ impl<'a> Translation<'a> {
                 continue;
             }
             let low = self.bracket_member(next, rest).ok_or_else(unmatched)?;
-            self.push_number(low);
             let rest = self.rest.as_str();
             if rest.starts_with('-') && !rest[1..].starts_with(']') && rest.len() > 1 {
                 self.rest.next();
                 let rest = self.rest.as_str();
                 let next = self.rest.next().ok_or_else(unmatched)?;
                 let high = self.bracket_member(next, rest).ok_or_else(unmatched)?;
-                if high < low {
-                    return Err("Invalid range end".to_owned());
-                }
-                self.out.push('-');
-                self.push_number(high);
+                self.range(low, high)?;
+            } else {
+                self.push_number(low);
             }
         }
+    }
+
+    /// The characters from `low` to `high`. As for GNU's, letters of ASCII are capitals where case does
+    /// not count: `[Z-a]` ends before it begins, and `[_-~]` has no letters.
+    fn range(&mut self, low: char, high: char) -> Result<(), String> {
+        let is_of_capitals = self.fold && low.is_ascii() && high.is_ascii();
+        let (low, high) = if is_of_capitals {
+            (low.to_ascii_uppercase(), high.to_ascii_uppercase())
+        } else {
+            (low, high)
+        };
+        if high < low {
+            let is_error = !self.syntax.ranges_may_be_empty;
+            return if is_error { Err("Invalid range end".to_owned()) } else { Ok(()) };
+        }
+        let parts = if is_of_capitals {
+            [(low, high.min('`')), (low.max('{'), high)]
+        } else {
+            [(low, high), ('b', 'a')]
+        };
+        for (low, high) in parts.into_iter().filter(|(low, high)| low <= high) {
+            self.push_number(low);
+            self.out.push('-');
+            self.push_number(high);
+        }
+        Ok(())
     }
 
     /// A character in brackets, also as `[.x.]`, `[=x=]` or, in awk, quoted.
@@ -577,7 +611,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_compiled_is_an_error() {
-        for pattern in [r"\(", r"\)", "[a", r"\(a\)\1", "a\\", "[[.no.]]", "[b-a]"] {
+        for pattern in [r"\(", r"\)", "[a", r"\(a\)\1", "a\\", "[[.no.]]"] {
             assert!(
                 Syntax::default().compile(pattern.as_bytes(), false, Letters::Utf8).is_err(),
                 "{pattern}"
