@@ -681,6 +681,35 @@ fn ranges_of_regular_expressions_that_end_before_they_begin() {
 }
 
 #[test]
+fn what_is_not_utf8_is_matched_by_bytes() {
+    let tree = Tree::new();
+    for name in [&b"t/\xc3\xa9\xff"[..], b"t/\xc3\x89\xff", b"t/a\xff", b"t/\xc3", b"t/\xa9"] {
+        fs::write(tree.at(OsStr::from_bytes(name)), "").unwrap();
+    }
+    for pattern in [
+        &b"?"[..],
+        b"???",
+        b"*\xc3*",
+        b"*\xa9",
+        b"\xc3\xa9\xff",
+        b"*\xc3\xa9*",
+        b"[\xc3\xa9]??",
+        b"[!\xc3\xa9]*",
+        b"[a-\xc3\xa9]*",
+        b"[\x80-\xff]*",
+        b"[[:alpha:]]?",
+        b"[[=\xc3\xa9=]]*",
+        b"A\xff",
+    ] {
+        for test in ["-name", "-iname"] {
+            tree.same_words(&["t".into(), test.into(), OsStr::from_bytes(pattern).into()]);
+        }
+        let path = OsString::from_vec([b"T/", pattern].concat());
+        tree.same_words(&["t".into(), "-ipath".into(), path]);
+    }
+}
+
+#[test]
 fn without_utf8_an_expression_is_of_bytes() {
     let tree = Tree::new();
     let ours = |line: &str| {

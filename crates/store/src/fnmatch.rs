@@ -1,18 +1,18 @@
 //! Shell patterns as `fnmatch(3)` understands them without flags: `*` and `?`
 //! match any character, also `/` and a leading dot.
 //!
-//! Names are bytes. Where they are UTF-8 a character is one character; a byte
-//! that is not stands for itself. In the C locale each byte does.
+//! Names are bytes. Where pattern and name are UTF-8 a character is one character; otherwise each
+//! byte is one, as glibc has it, and in the C locale.
 
 use bstr::ByteSlice as _;
 
 /// A pattern of one text, as `fnmatch(3)` has it: `*`, `?`, `[a-z]`, `[!a-z]`, `[[:alpha:]]`, and a
-/// backslash that quotes. In text that is UTF-8 a character is one, whatever its bytes.
+/// backslash that quotes. Where pattern and text are UTF-8 a character is one, whatever its bytes;
+/// otherwise each byte is.
 #[derive(Debug, Clone)]
 pub struct Fnmatch {
     shape: Shape,
     fold: bool,
-    unit: Unit,
     flaw: Option<&'static str>,
 }
 
@@ -23,9 +23,18 @@ enum Shape {
     Prefix(Vec<u8>),
     Suffix(Vec<u8>),
     Inside(Vec<u8>),
-    Any(Vec<Token>),
+    Any(Tokens),
     /// A pattern that ends in a lone backslash matches nothing.
     Nothing,
+}
+
+/// A pattern of any shape.
+#[derive(Debug, Clone)]
+struct Tokens {
+    /// Of characters; `None` where each byte is one.
+    characters: Option<Vec<Token>>,
+    /// For texts that are not UTF-8.
+    bytes: Vec<Token>,
 }
 
 #[derive(Debug, Clone)]
@@ -48,32 +57,33 @@ type Class = fn(char) -> bool;
 /// What decodes the first character of a text that is not empty, and says how long it is.
 type Unit = fn(&[u8]) -> (u32, usize);
 
-/// Stands above all characters, so that a stray byte equals no character.
+/// Stands above all characters, so that a byte beyond ASCII equals no character.
 const STRAY_BYTE: u32 = 0x11_0000;
 
 impl Fnmatch {
     /// Compiles a pattern; every byte string is one. With `fold`, letter case does not count.
     pub fn new(pattern: &[u8]) -> Self {
-        Self::of(pattern, false, character)
+        Self::of(pattern, false, std::str::from_utf8(pattern).is_ok())
     }
 
     /// As [`Fnmatch::new`], but letter case does not count.
     pub fn ignoring_case(pattern: &[u8]) -> Self {
-        Self::of(pattern, true, character)
+        Self::of(pattern, true, std::str::from_utf8(pattern).is_ok())
     }
 
     /// As [`Fnmatch::new`], but each byte is a character, of which those beyond ASCII are no letters: as
     /// in the C locale.
     pub fn of_bytes(pattern: &[u8]) -> Self {
-        Self::of(pattern, false, byte)
+        Self::of(pattern, false, false)
     }
 
     /// As [`Fnmatch::of_bytes`], but letter case does not count.
     pub fn of_bytes_ignoring_case(pattern: &[u8]) -> Self {
-        Self::of(pattern, true, byte)
+        Self::of(pattern, true, false)
     }
 
-    fn of(pattern: &[u8], fold: bool, unit: Unit) -> Self {
+    fn of(pattern: &[u8], fold: bool, has_characters: bool) -> Self {
+        let unit = if has_characters { character } else { byte };
         let (tokens, has_open_bracket) = tokens(pattern, fold, unit);
         let backwards = |&(low, high): &(u32, u32)| low > high;
         let flaw = if has_open_bracket {
@@ -87,12 +97,18 @@ impl Fnmatch {
         } else {
             None
         };
-        let shape = match tokens {
+        let simple = tokens.as_deref().filter(|_| !fold).and_then(simple);
+        let shape = simple.unwrap_or_else(|| match tokens {
+            Some(characters) if has_characters => {
+                let (bytes, _) = self::tokens(pattern, fold, byte);
+                // No text that is not UTF-8 matches no tokens.
+                let bytes = bytes.unwrap_or_default();
+                Shape::Any(Tokens { characters: Some(characters), bytes })
+            }
+            Some(bytes) => Shape::Any(Tokens { characters: None, bytes }),
             None => Shape::Nothing,
-            Some(tokens) if fold => Shape::Any(tokens),
-            Some(tokens) => simplify(tokens),
-        };
-        Self { shape, fold, unit, flaw }
+        });
+        Self { shape, fold, flaw }
     }
 
     /// Whether the pattern matches the whole text.
@@ -102,7 +118,12 @@ impl Fnmatch {
             Shape::Prefix(literal) => text.starts_with(literal),
             Shape::Suffix(literal) => text.ends_with(literal),
             Shape::Inside(literal) => text.find(literal).is_some(),
-            Shape::Any(tokens) => matches_tokens(tokens, text, self.fold, self.unit),
+            Shape::Any(Tokens { characters: Some(tokens), .. })
+                if std::str::from_utf8(text).is_ok() =>
+            {
+                matches_tokens(tokens, text, self.fold, character)
+            }
+            Shape::Any(tokens) => matches_tokens(&tokens.bytes, text, self.fold, byte),
             Shape::Nothing => false,
         }
     }
@@ -268,31 +289,29 @@ impl Set {
     }
 }
 
-/// The shape of a token list, with its literal where there is only one.
-fn simplify(tokens: Vec<Token>) -> Shape {
+/// The shape of tokens among which there is only one literal, and stars around it. Bytes tell where it
+/// is, of characters, too.
+fn simple(tokens: &[Token]) -> Option<Shape> {
     let stars = |token: Option<&Token>| matches!(token, Some(Token::Star));
     let open_start = stars(tokens.first());
     let open_end = tokens.len() > 1 && stars(tokens.last());
     let middle = &tokens[usize::from(open_start)..tokens.len() - usize::from(open_end)];
     let mut literal = Vec::new();
     for token in middle {
-        match *token {
-            Token::One(unit) => match char::from_u32(unit) {
-                Some(character) => {
-                    literal.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-                }
-                // A stray byte might be found inside of a character.
-                None => return Shape::Any(tokens),
-            },
-            _ => return Shape::Any(tokens),
+        let Token::One(unit) = *token else { return None };
+        match char::from_u32(unit) {
+            Some(character) => {
+                literal.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            None => literal.push(u8::try_from(unit - STRAY_BYTE).ok()?),
         }
     }
-    match (open_start, open_end) {
+    Some(match (open_start, open_end) {
         (false, false) => Shape::Whole(literal),
         (false, true) => Shape::Prefix(literal),
         (true, false) => Shape::Suffix(literal),
         (true, true) => Shape::Inside(literal),
-    }
+    })
 }
 
 /// Matches by going back to the last star only: enough, and never exponential.
@@ -358,12 +377,16 @@ mod tests {
     }
 
     #[test]
-    fn characters_and_stray_bytes() {
-        assert!(matches("?", "é"));
+    fn each_byte_is_a_character_where_pattern_or_text_is_not_utf8() {
+        assert!(matches("?", "é") && !matches("??", "é"));
         assert!(Fnmatch::new(b"a?b").matches(b"a\xffb"));
         assert!(Fnmatch::new(b"*\xff*").matches(b"a\xffb"));
-        assert!(!Fnmatch::new(b"*\xa9*").matches("é".as_bytes()));
-        assert!(Fnmatch::ignoring_case("É*".as_bytes()).matches("éa".as_bytes()));
+        assert!(Fnmatch::new(b"*\xa9*").matches("é".as_bytes()));
+        assert!(Fnmatch::new(b"???").matches(b"\xc3\xa9\xff"));
+        assert!(!Fnmatch::new(b"??").matches(b"\xc3\xa9\xff"));
+        assert!(Fnmatch::new("[é]??".as_bytes()).matches(b"\xc3\xa9\xff"));
+        let folding = Fnmatch::ignoring_case("É*".as_bytes());
+        assert!(folding.matches("éa".as_bytes()) && !folding.matches(b"\xc3\xa9\xff"));
     }
 
     #[test]
