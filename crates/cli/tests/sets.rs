@@ -119,6 +119,7 @@ fn many_names_take_less_than_200_bytes_each_and_little_more_to_be_sorted() {
 #[test]
 fn all_below_a_folder_is_its_files_once() {
     let ground = ground();
+    symlink("nowhere", ground.path().join("d/broken")).unwrap();
     let all = ["a.txt", "b.txt", "d/c.txt"];
     assert_eq!(stdout(&ground.run(&["ls", "**"])).lines().collect::<Vec<_>>(), all);
     let output = ground.run(&["grep", "-c", "in", "**"]);

@@ -491,13 +491,18 @@ fn all_below_a_folder_is_files_and_links_to_files() {
         ("fifo", "to-fifo"),
         ("/dev/null", "to-device"),
         ("absent", "to-nothing"),
+        ("file/absent", "to-below-a-file"),
+        ("to-itself", "b/to-itself"),
     ] {
         std::os::unix::fs::symlink(to, at(name)).expect("linked");
     }
-    assert_eq!(walked(&at("**")), ["file", "to-file", "to-nothing", "b/file"].map(at));
+    for all in ["**", "***", "**/*"] {
+        assert_eq!(walked(&at(all)), ["file", "to-file", "b/file"].map(at), "{all}");
+    }
     // Who names them meets them.
     assert_eq!(walked(&at("fi*")), ["fifo", "file"].map(at));
     assert_eq!(walked(&at("to-f*")), ["to-fifo", "to-file", "to-folder"].map(at));
+    assert_eq!(walked(&at("**/to-n*")), [at("to-nothing")]);
     assert_eq!(walked(&at("*/file")), ["b/file", "to-folder/file"].map(at));
 }
 

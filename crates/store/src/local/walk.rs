@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 use super::Folder;
 use crate::pattern::Component;
 use crate::{Error, Kind, Local, Pattern};
@@ -28,7 +30,7 @@ enum Task {
     Match { base: PathBuf, part: usize },
     /// The rest of a folder that is larger than a batch.
     Scan { folder: Folder, base: PathBuf, part: usize },
-    /// A link, which is given unless it leads to something that is no file.
+    /// A link, which is given unless it leads nowhere, or to something that is no file.
     Link(PathBuf),
 }
 
@@ -37,8 +39,9 @@ enum Task {
 /// Symbolic links to folders are followed where the pattern names a component,
 /// not by `**`. A path without wildcards is given if something is there. A pattern
 /// of all below ([`Pattern::is_all_below`]) gives files, and links to such: who looks into folders,
-/// too, would meet all twice, and a FIFO that nobody named would be waited for. A link of which it
-/// cannot be said where it leads is given, so that whoever reads it says why.
+/// too, would meet all twice, and a FIFO that nobody named would be waited for. A link that leads
+/// nowhere is no file either; one of which it cannot be said where it leads is given, so that whoever
+/// reads it says why.
 #[derive(Debug)]
 pub struct Walk {
     parts: Vec<Part>,
@@ -94,6 +97,7 @@ impl Walk {
                 Task::Scan { folder, base, part } => self.scan(local, folder, base, part),
                 Task::Link(path) => match local.stat(&path) {
                     Ok(status) if status.kind != Kind::File => Ok(()),
+                    Err(error) if is_nowhere(&error) || is_loop(&error) => Ok(()),
                     _ => return Some(Ok(path)),
                 },
                 Task::Match { base, part } => match self.parts.get(part) {
@@ -205,6 +209,12 @@ impl Walk {
 fn is_nowhere(error: &Error) -> bool {
     let Error::Io { source, .. } = error else { return false };
     matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Whether a link leads back to itself.
+fn is_loop(error: &Error) -> bool {
+    let Error::Io { source, .. } = error else { return false };
+    source.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 #[cfg(test)]
