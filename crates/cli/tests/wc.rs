@@ -353,6 +353,46 @@ fn holes_between_data_are_counted_as_what_they_hold() {
 }
 
 #[test]
+fn a_large_hole_is_counted_as_the_zeros_that_it_holds() {
+    let dir = Dir::new();
+    // What goes on over the edges of the hole: a word, a line, a character, columns from a tab.
+    let pairs: [(&[u8], &[u8]); 6] = [
+        (b"one two", b"three\n"),
+        (b"ends \n", b" begins\n"),
+        (b"\t\xe4\xb8", b"\xad\twide\n"),
+        (b"\xe4\xb8\xad\xe2", b"\x82"),
+        (b"x\t", b"\n\n"),
+        (b"", b""),
+    ];
+    for (at, (before, after)) in (0..).zip(pairs) {
+        let start = 3 * 4096 + 1000 * at;
+        let file = File::create(dir.path().join("sparse")).unwrap();
+        file.write_all_at(before, start).unwrap();
+        file.write_all_at(after, (13 << 20) + 5 + 3000 * at).unwrap();
+        file.set_len((20 << 20) + 7 * at).unwrap();
+        // The hole touches what is before it, too, where both end with a page.
+        file.write_all_at(before, (4096 * 5) - before.len() as u64).unwrap();
+        for flags in comparable(&["-lwmcL", "-lmcL"]) {
+            dir.same(&[flags, "sparse"]);
+        }
+    }
+}
+
+#[test]
+fn holes_that_no_computer_could_read_are_counted_at_once() {
+    let dir = Dir::new();
+    let file = File::create(dir.path().join("sparse")).unwrap();
+    file.write_all_at(b"one two", 0).unwrap();
+    // As much as file systems can be asked for.
+    let sizes = [i64::MAX as u64 - 4096, 1 << 50, (1 << 44) - 4096, 1 << 40];
+    let size = sizes.into_iter().find(|size| file.set_len(*size).is_ok()).unwrap();
+    let output = dir.ours(&["-lwmc", "sparse"]);
+    let counted = stdout(&output);
+    let size = size.to_string();
+    assert_eq!(counted.split_whitespace().collect::<Vec<_>>(), ["0", "2", &size, &size, "sparse"]);
+}
+
+#[test]
 fn stats_tell_what_was_a_hole_and_what_was_saved() {
     let dir = Dir::new();
     File::create(dir.path().join("hole")).unwrap().set_len(32 << 20).unwrap();

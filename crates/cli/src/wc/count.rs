@@ -285,6 +285,23 @@ impl Summary {
         Summary { bytes, tally: tally.merge(right.tally), tail, ..self }
     }
 
+    /// So many pieces as this one, one after the other: joined two by two, as joining is associative.
+    pub(super) fn repeated(self, mut times: u64) -> Summary {
+        let (mut all, mut some) = (Summary::empty(self.encoding), self);
+        while times > 0 {
+            if times % 2 == 1 {
+                all = all.merge(some);
+            }
+            times /= 2;
+            // Twice what was needed last may be more bytes than can be counted.
+            // What is not needed any more might have more columns than can be counted.
+            if times > 0 {
+                some = some.merge(some);
+            }
+        }
+        all
+    }
+
     /// The counts, when this piece is the whole text: what is open at its edges is no character.
     pub(super) fn counts(self) -> Counts {
         let (mut tally, mut tail) = (Tally::default(), Tally::default());
@@ -589,6 +606,14 @@ mod tests {
                     let right = Summary::of(right, ALL, encoding);
                     prop_assert_eq!(left.merge(right).counts(), expected, "cut at {}", cut);
                 }
+            }
+        }
+
+        #[test]
+        fn what_is_repeated_is_as_if_it_were_written_out(bytes in text(), times in 0..20_usize) {
+            for encoding in ENCODINGS {
+                let repeated = Summary::of(&bytes, ALL, encoding).repeated(times as u64);
+                prop_assert_eq!(repeated.counts(), whole(&bytes.repeat(times), encoding));
             }
         }
 

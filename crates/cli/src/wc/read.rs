@@ -123,18 +123,22 @@ impl<'a> Reader<'a> {
 
     fn scan(&self, mut file: &File, path: &Path) -> Counted {
         let Task { wanted, encoding, costs, options, .. } = self.task;
+        let options = ScanOptions { whole_holes: true, ..options };
         let pieces = Pieces::new(encoding);
-        // A hole may have millions of chunks, all alike.
+        // What all but the last bytes of a hole are made of.
         let zeros = LazyLock::new(|| Summary::of(&vec![0; options.chunk_bytes], wanted, encoding));
         let alone = lock(&self.scanning);
         let scanned = fetch::scan(
             &Source { file, path, costs },
             &options,
             |chunk, _| {
-                if chunk.hole && chunk.bytes.len() == options.chunk_bytes {
-                    return *zeros;
+                let length = chunk.bytes.len() as u64;
+                if !chunk.hole || length < options.chunk_bytes as u64 {
+                    return Summary::of(chunk.bytes, wanted, encoding);
                 }
-                Summary::of(chunk.bytes, wanted, encoding)
+                let rest = usize::try_from(chunk.length % length).expect("it is shorter");
+                let rest = Summary::of(&chunk.bytes[..rest], wanted, encoding);
+                zeros.repeated(chunk.length / length).merge(rest)
             },
             |range, summary, _| pieces.add(range, summary),
         );

@@ -69,6 +69,9 @@ pub struct ScanOptions {
     /// default so; of a file that is all in memory nothing else needs the device tables, and to load
     /// them may take as long as to count 32 MiB.
     pub estimates: bool,
+    /// Whether a large hole is one chunk, however long, of which only the first [`Chunk::bytes`] are
+    /// shown. By default not so; for results that can be told of many zeros without seeing them.
+    pub whole_holes: bool,
 }
 
 impl Default for ScanOptions {
@@ -81,7 +84,8 @@ impl ScanOptions {
     /// With so many threads, and all else by default: to ask how many there may be takes 0.1 ms.
     pub fn with_jobs(jobs: usize) -> Self {
         let (separator, plan) = (None, Plan::Best);
-        Self { chunk_bytes: CHUNK_BYTES, separator, jobs, plan, ahead: true, estimates: true }
+        let (ahead, estimates, whole_holes) = (true, true, false);
+        Self { chunk_bytes: CHUNK_BYTES, separator, jobs, plan, ahead, estimates, whole_holes }
     }
 }
 
@@ -90,7 +94,10 @@ impl ScanOptions {
 pub struct Chunk<'a> {
     /// Where it begins in the file.
     pub offset: u64,
-    /// Its bytes; never empty.
+    /// How many bytes of the file it covers.
+    pub length: u64,
+    /// Its bytes; never empty. All of them, but of a hole with [`ScanOptions::whole_holes`] as many as
+    /// are in another chunk at most.
     pub bytes: &'a [u8],
     /// Whether it was in memory when last asked.
     pub near: bool,

@@ -57,7 +57,13 @@ fn scanned(
     let report = scan(
         &source,
         options,
-        |chunk, _| (chunk.offset, chunk.bytes.to_vec()),
+        |chunk, _| {
+            let mut bytes = chunk.bytes.to_vec();
+            if chunk.hole && options.whole_holes {
+                bytes.resize(chunk.length.try_into().expect("small"), 0);
+            }
+            (chunk.offset, bytes)
+        },
         |range, (offset, bytes), _| {
             assert_eq!(range.start, offset);
             assert_eq!(range.end - range.start, bytes.len() as u64);
@@ -100,6 +106,7 @@ proptest! {
             plan: if linear { Plan::Linear } else { Plan::Best },
             ahead,
             estimates,
+            whole_holes: false,
         };
         let file = file_of(&content, evicted);
         let (found, report) = scanned(&file, &options).expect("it can be read");
@@ -123,6 +130,7 @@ proptest! {
         jobs in 1_usize..4,
         linear in any::<bool>(),
         evicted in any::<bool>(),
+        whole_holes in any::<bool>(),
     ) {
         const PAGE: usize = 4096;
         let mut content = vec![0; 70 * PAGE + 11];
@@ -139,7 +147,8 @@ proptest! {
             rustix::fs::fadvise(file.as_file(), 0, all, rustix::fs::Advice::DontNeed).expect("evicted");
         }
         let plan = if linear { Plan::Linear } else { Plan::Best };
-        let options = ScanOptions { chunk_bytes, jobs, plan, ..ScanOptions::default() };
+        let options =
+            ScanOptions { chunk_bytes, jobs, plan, whole_holes, ..ScanOptions::default() };
         let (found, report) = scanned(&file, &options).expect("it can be read");
         prop_assert!(whole(&found) == content);
         prop_assert_eq!(report.near_bytes + report.far_bytes, content.len() as u64);
@@ -277,6 +286,40 @@ fn a_hole_is_zeros_for_which_nothing_is_read() {
         assert!(outside.len() < 64 << 20, "{} bytes were read", outside.len());
         assert!(outside[..3 << 20].iter().all(|&byte| byte == b'x'));
         assert!(outside.ends_with(b"end"));
+    }
+}
+
+#[test]
+fn a_whole_hole_is_one_chunk_up_to_a_stop() {
+    let file = file_of(b"begin", 0.0);
+    let size = (1 << 40) + 5;
+    file.as_file().set_len(size).expect("made long");
+    file.as_file().write_all_at(b"end", size - 3).expect("written");
+    let holes = store::holes(file.as_file(), size, 1).expect("asked");
+    let costs = Costs::load();
+    let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+    for (plan, stop) in [(Plan::Best, size), (Plan::Linear, size), (Plan::Linear, 1 << 39)] {
+        let options = ScanOptions { jobs: 1, plan, whole_holes: true, ..ScanOptions::default() };
+        let found = Mutex::new(Vec::new());
+        let report = scan(
+            &source,
+            &options,
+            |chunk, control| {
+                control.stop_before(stop);
+                assert!(chunk.bytes.len() <= options.chunk_bytes);
+                chunk.hole.then_some(chunk.length)
+            },
+            |range, length, _| {
+                if let Some(length) = length {
+                    assert_eq!(range.end - range.start, length);
+                    lock(&found).push(range);
+                }
+            },
+        )
+        .expect("it can be read");
+        let whole = holes.iter().map(|hole| hole.start..hole.end.min(stop)).collect::<Vec<_>>();
+        assert_eq!(found.into_inner().expect("no panic"), whole);
+        assert_eq!(report.stopped, stop < size);
     }
 }
 

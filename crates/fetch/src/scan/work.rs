@@ -194,10 +194,13 @@ impl<'a> Shared<'a> {
             let mapped = self.mapping.as_ref().filter(|_| !hole && buffer.is_empty());
             let bytes = match mapped {
                 Some(mapping) => mapping.bytes(&range),
-                None if hole => &self.zeros[..usize::try_from(length).expect("at most a chunk")],
+                None if hole => {
+                    let all = self.zeros.len();
+                    &self.zeros[..usize::try_from(length).map_or(all, |length| length.min(all))]
+                }
                 None => &buffer,
             };
-            let chunk = Chunk { offset: range.start, bytes, near, hole };
+            let chunk = Chunk { offset: range.start, length, bytes, near, hole };
             // What vanishes under `each` may break what it relies on: that is no panic of its own.
             let result = panic::catch_unwind(AssertUnwindSafe(|| each(&chunk, &control)));
             let sound = match mapped {
@@ -351,14 +354,18 @@ impl<'a> Shared<'a> {
     fn take_near(&self, state: &mut State<'_>) -> io::Result<Option<Piece>> {
         match self.options.separator {
             None => {
-                let is_hole = |piece: Piece| is_within(&self.holes, &piece.range());
+                let is_hole = |piece: &Piece| is_within(&self.holes, &piece.range());
+                if !state.picker.peek().as_ref().is_some_and(is_hole) {
+                    return Ok(state.picker.take_at_most(NEAR_BYTES_MAX));
+                }
                 // A hole is neither copied nor mapped.
-                let bytes_max = if state.picker.peek().is_some_and(is_hole) {
-                    u64::MAX
-                } else {
-                    NEAR_BYTES_MAX
-                };
-                Ok(state.picker.take_at_most(bytes_max))
+                let mut piece = state.picker.take();
+                if let Some(piece) = piece.as_mut().filter(|_| self.options.whole_holes) {
+                    let end = piece.range().end;
+                    let hole = self.holes.partition_point(|hole| hole.end < end);
+                    piece.length = state.picker.take_on(end, self.holes[hole].end) - piece.offset;
+                }
+                Ok(piece)
             }
             Some(separator) => {
                 let mut read = |offset, buffer: &mut [u8]| self.near.read_exact_at(buffer, offset);

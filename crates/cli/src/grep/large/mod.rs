@@ -314,6 +314,7 @@ impl Run<'_> {
             plan: settings.plan.into(),
             ahead: !may_stop,
             estimates: settings.says_reading,
+            whole_holes: false,
         }
     }
 }
