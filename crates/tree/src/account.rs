@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// What came of the predictions of one program, or of all.
 ///
-/// Every file that a run reads counts once: as in time, late or missed, or, where nobody had to
+/// Every file that a run reads counts once, but [`Self::uncounted`] ones: as in time, late or missed, or, where nobody had to
 /// predict it because it had just been used, as near. While nobody fetches
 /// ([`crate::Options::fetches`]) only runs are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,6 +23,10 @@ pub struct Account {
     pub missed: u64,
     /// Files opened that were not predicted because they had been used a moment before.
     pub near: u64,
+    /// Reads of files that a run opened beyond as many as are recorded of one, or of all together: they
+    /// count for nothing else, and each time that they are opened. Told by the learner that saw
+    /// them ([`crate::Learner::account`]), and not kept.
+    pub uncounted: u64,
     /// Predicted files that were not opened before their program ended or stopped matching.
     pub unused: u64,
     /// Bytes fetched by predictions.
@@ -59,6 +63,7 @@ impl Account {
             late: self.late.saturating_sub(before.late),
             missed: self.missed.saturating_sub(before.missed),
             near: self.near.saturating_sub(before.near),
+            uncounted: self.uncounted.saturating_sub(before.uncounted),
             unused: self.unused.saturating_sub(before.unused),
             fetched_bytes: self.fetched_bytes.saturating_sub(before.fetched_bytes),
             wasted_bytes: self.wasted_bytes.saturating_sub(before.wasted_bytes),
@@ -76,6 +81,7 @@ impl AddAssign for Account {
         self.late = self.late.saturating_add(other.late);
         self.missed = self.missed.saturating_add(other.missed);
         self.near = self.near.saturating_add(other.near);
+        self.uncounted = self.uncounted.saturating_add(other.uncounted);
         self.unused = self.unused.saturating_add(other.unused);
         self.fetched_bytes = self.fetched_bytes.saturating_add(other.fetched_bytes);
         self.wasted_bytes = self.wasted_bytes.saturating_add(other.wasted_bytes);

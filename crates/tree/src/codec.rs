@@ -315,6 +315,7 @@ fn decode_account(reader: &mut Reader<'_>) -> Result<Account, DecodeError> {
         fetched_bytes: reader.number()?,
         wasted_bytes: reader.number()?,
         saved: Duration::from_millis(reader.number()?),
+        ..Account::default()
     })
 }
 

@@ -300,6 +300,21 @@ fn parts_of_large_files_are_predicted_as_they_were_read() {
 }
 
 #[test]
+fn files_beyond_those_that_are_recorded_are_told_of_as_uncounted() {
+    const RECORDED: u64 = 1 << 16;
+    let mut world = world();
+    let reader = world.start("/bin/reader", "reader");
+    let files = 2 * RECORDED;
+    world.open_all(reader, (0..files).map(|number| format!("/data/{number}")));
+    world.write(reader, "/data/written");
+    world.exit(reader);
+    let account = world.learner.account();
+    assert!(account.uncounted > 0, "{account:?}");
+    // Its program is a file, too.
+    assert_eq!(account.missed + account.uncounted, 1 + files);
+}
+
+#[test]
 fn what_predictions_were_worth_is_counted() {
     let mut world = world();
     world.run("/bin/reader", "reader", &READER);

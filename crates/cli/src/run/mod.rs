@@ -173,6 +173,16 @@ fn crowded(files: u64) -> String {
     if files > 0 { format!(", {files} left alone as too many waited") } else { String::new() }
 }
 
+fn uncounted(opens: u64) -> String {
+    if opens == 0 {
+        return String::new();
+    }
+    format!(
+        ", and not counted {} beyond as many files as are recorded",
+        human::counted(opens, "open")
+    )
+}
+
 fn unpowered(files: u64) -> String {
     if files > 0 { format!(", {files} left alone on battery") } else { String::new() }
 }
@@ -183,10 +193,11 @@ fn summary(attended: &Attended, no_fetch: bool) -> Vec<String> {
     if no_fetch {
         return vec![
             format!(
-                "predicted files: {} read, {} not; {} read unpredicted",
+                "predicted files: {} read, {} not; {} read unpredicted{}",
                 account.in_time + account.late,
                 account.unused,
-                account.missed
+                account.missed,
+                uncounted(account.uncounted)
             ),
             format!(
                 "fetched: nothing; what would have been: {} ({}), {} near already{}{}",
@@ -200,8 +211,12 @@ fn summary(attended: &Attended, no_fetch: bool) -> Vec<String> {
     }
     let mut lines = vec![format!(
         "predicted files: {} read in time, {} late (or in memory, and not looked at before), \
-         {} not at all; {} read unpredicted",
-        account.in_time, account.late, account.unused, account.missed
+         {} not at all; {} read unpredicted{}",
+        account.in_time,
+        account.late,
+        account.unused,
+        account.missed,
+        uncounted(account.uncounted)
     )];
     lines.push(format!(
         "fetched: {} ({}), {} near already{}{}",

@@ -215,7 +215,11 @@ impl Learner {
         run.spoiled |= full && self.options.matching == Matching::Paper;
         let name = match habits.names.find(&file.path) {
             Some(name) => name,
-            None if full => return,
+            None if full => {
+                let uncounted = u64::from(access == Access::Read);
+                self.account += Account { uncounted, ..Account::default() };
+                return;
+            }
             None => habits.names.intern(&file.path),
         };
         habits.names.identify(name, file.identity.map(|identity| identity.inode));

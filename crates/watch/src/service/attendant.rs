@@ -254,7 +254,7 @@ impl Attendant {
         let account = self.learner.account();
         let carried = self.driver.carrier().counts();
         format!(
-            "of {} predicted, {} read in time, {} late, {} not at all; {} read unpredicted; \
+            "of {} predicted, {} read in time, {} late, {} not at all; {} read unpredicted{}; \
              {} fetched ({} bytes), {} near, {} that could not be read, {} given up \
              for want of memory, {} left alone as too many waited, {} on battery; \
              about {:.3} s saved, {} bytes fetched and not read",
@@ -263,6 +263,7 @@ impl Attendant {
             account.late,
             account.unused,
             account.missed,
+            uncounted(account.uncounted),
             carried.fetched,
             carried.fetched_bytes,
             carried.near,
@@ -280,18 +281,26 @@ impl Attendant {
         let account = self.learner.account();
         let carried = self.driver.carrier().counts();
         format!(
-            "of {} predicted, {} read, {} not; {} read unpredicted; \
+            "of {} predicted, {} read, {} not; {} read unpredicted{}; \
              {} that would have been fetched ({} bytes), {} near, {} that could not be read",
             account.predicted,
             account.in_time + account.late,
             account.unused,
             account.missed,
+            uncounted(account.uncounted),
             carried.spared,
             carried.spared_bytes,
             carried.near,
             carried.refused
         )
     }
+}
+
+fn uncounted(opens: u64) -> String {
+    if opens == 0 {
+        return String::new();
+    }
+    format!(", and not counted {opens} opens beyond as many files as are recorded")
 }
 
 /// What is told through a pipe.

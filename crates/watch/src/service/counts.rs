@@ -32,7 +32,7 @@ const fn counted(
 }
 
 /// All that is counted.
-pub(crate) const COUNTED: [Counted; 14] = [
+pub(crate) const COUNTED: [Counted; 15] = [
     counted("nearfirst_runs_total", "Runs of programs that ended.", |account, _| account.runs),
     counted(
         "nearfirst_predicted_files_total",
@@ -58,6 +58,11 @@ pub(crate) const COUNTED: [Counted; 14] = [
         "nearfirst_unpredicted_files_total",
         "Files opened that nobody had predicted.",
         |account, _| account.missed,
+    ),
+    counted(
+        "nearfirst_uncounted_files_total",
+        "Files opened by runs of which as many as can be are recorded already, each time.",
+        |account, _| account.uncounted,
     ),
     counted(
         "nearfirst_fetched_files_total",
