@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 folder=$PWD/target/python
 bin=$folder/venv/bin
 pins='maturin==1.16.0 mypy==2.4.1 pytest==9.2.0 ruff==0.17.6
-astropy==8.0.2 dask[dataframe]==2026.8.0 fsspec==2026.9.0 pandas==3.1.1 pillow==13.0.0 pyarrow==26.0.1'
+aiohttp==3.14.5 astropy==8.0.2 dask[dataframe]==2026.8.0 fsspec==2026.9.0 pandas==3.1.1 pillow==13.0.0 pyarrow==26.0.1'
 
 if ! [ -x "$bin/python" ] || [ "$(cat "$folder/pins" 2>/dev/null)" != "$pins $folder" ]; then
     echo 'python: installing what tests the package (a minute)'

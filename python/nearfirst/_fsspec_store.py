@@ -57,7 +57,7 @@ class FsspecStore:
 
     def stat(self, name: str) -> Entry:
         """Ask about a file."""
-        info = self._files.info(self._path(name))
+        info = info_of(self._files, self._path(name))
         if info["type"] == "directory":
             raise IsADirectoryError(name)
         return _entry(name, info)
@@ -81,8 +81,7 @@ class FsspecStore:
         """Ask about a file anew; some file systems keep what they know with its folder."""
         for kept in (path, self._files._parent(path)):  # noqa: SLF001
             self._files.invalidate_cache(kept)
-        info: _Info = self._files.info(path)
-        return info
+        return info_of(self._files, path)
 
     def _found(self, root: str, prefix: str, *, recursive: bool) -> Iterator[_Info | None]:
         if not recursive:
@@ -136,7 +135,11 @@ class FsspecStore:
         scheme, _, rest = name.partition("://")
         protocols = self._files.protocol
         is_own = scheme == protocols or (scheme in protocols and not isinstance(protocols, str))
-        path: str = self._files._strip_protocol(name if is_own else rest)  # noqa: SLF001
+        stripped: str = self._files._strip_protocol(name)  # noqa: SLF001
+        # One over another, such as a cache, gives files the URLs that the other one does.
+        if is_own or self._files.unstrip_protocol(stripped) == name:
+            return stripped
+        path: str = self._files._strip_protocol(rest)  # noqa: SLF001
         return path
 
 
@@ -146,6 +149,21 @@ def fsspec_store(files: AbstractFileSystem) -> FsspecStore:
     if store is None:
         store = _STORES[id(files)] = FsspecStore(files)
     return store
+
+
+def info_of(files: AbstractFileSystem, path: str, **options: object) -> _Info:
+    """Ask about a file; of a cache that does not find it, what it caches."""
+    try:
+        info: _Info = files.info(path, **options)
+    except FileNotFoundError:
+        # Few need it, and it takes long to import.
+        from fsspec.implementations.cached import CachingFileSystem  # noqa: PLC0415
+
+        # Caches look for it in its folder, which not every web server lists.
+        if not isinstance(files, CachingFileSystem):
+            raise
+        return info_of(files.fs, path, **options)
+    return info
 
 
 def _below(root: str, name: str) -> str:

@@ -23,6 +23,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import isfilelike
 
 import nearfirst
+from nearfirst._fsspec_store import info_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -101,7 +102,7 @@ class NearfirstFileSystem(ChainedFileSystem):
         return self.fs.ls(self._strip_protocol(path), detail=detail, **options)
 
     def info(self, path: str, **options: Any) -> Any:  # noqa: ANN401, D102
-        return self.fs.info(self._strip_protocol(path), **options)
+        return info_of(self.fs, self._strip_protocol(path), **options)
 
     def find(self, path: str, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401, D102
         return self.fs.find(self._strip_protocol(path), *arguments, **options)

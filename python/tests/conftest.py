@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import re
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,12 +48,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 class Server:
-    """A web server of a few objects; what is held is answered in part, and ends when released."""
+    """A web server of a few objects; what is held is answered in part, and ends when released.
+
+    Parts are answered with, and heads, if `ranges` is set.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.requests: list[str] = []
         self.held: set[str] = set()
+        self.ranges = False
         self.released = threading.Event()
         self.asked = threading.Event()
         handler = type("Handler", (_Handler,), {"of": self})
@@ -87,12 +92,23 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if content is None:
             self.send_error(404)
             return
-        self.send_response(200)
+        part = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if part and self.of.ranges:
+            start, end = int(part[1]), min(int(part[2] or len(content)) + 1, len(content))
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(content)}")
+            content = content[start:end]
+        else:
+            self.send_response(200)
+        if self.of.ranges:
+            self.send_header("Accept-Ranges", "bytes")
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Content-Type", "text/plain; charset=latin-1")
         for field in ("accept", "cookie"):
             self.send_header("Vary", field)
         self.end_headers()
+        if self.command == "HEAD":
+            return
         first = len(content) // 2 if name in self.of.held else len(content)
         self.wfile.write(content[:first])
         self.wfile.flush()
@@ -103,6 +119,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.wfile.write(content[first:])
             except OSError:
                 return
+
+    def do_HEAD(self) -> None:
+        if self.of.ranges:
+            self.do_GET()
+        else:
+            self.send_error(501)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

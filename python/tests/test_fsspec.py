@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import gzip
 import io
 import pickle
@@ -11,7 +12,7 @@ import tomllib
 import zipfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fsspec
 import nearfirst
@@ -20,6 +21,9 @@ from fsspec import AbstractFileSystem, Callback
 from fsspec.core import OpenFile, OpenFiles
 from fsspec.implementations.memory import MemoryFileSystem
 from nearfirst.fsspec import NearfirstFileSystem
+
+if TYPE_CHECKING:
+    from conftest import Server
 
 
 @pytest.fixture
@@ -46,6 +50,23 @@ def test_a_file_system_is_a_store(memory: Any, spec: str, expected: dict[str, by
     assert {member.name: member.read() for member in members} == expected
     assert all(member.size == len(expected[member.name]) for member in members)
     assert all(member.modified is not None for member in members)
+
+
+# That of blocks leaves its file to be closed by whoever collects it.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("cache", ["simplecache", "filecache", "blockcache"])
+def test_a_cache_of_a_file_system_is_a_store(server: Server, tmp_path: Path, cache: str) -> None:
+    fsspec.register_implementation("nearfirst", NearfirstFileSystem, clobber=True)
+    server.ranges = True
+    url = server.put("d/t.csv", b"a,b\n1,2\n")
+    kept = {cache: {"cache_storage": str(tmp_path)}}
+    with fsspec.open(f"nearfirst::{cache}::{url}", **kept) as file:
+        assert file.read() == b"a,b\n1,2\n"
+    files = fsspec.filesystem(cache, target_protocol="http", cache_storage=str(tmp_path))
+    (member,) = nearfirst.open(url, stores={"http": files})
+    assert (member.name, member.read()) == (url, b"a,b\n1,2\n")
+    del file, files, member
+    gc.collect()
 
 
 def test_slashes_in_a_row_are_of_the_name(memory: Any) -> None:
