@@ -1,11 +1,11 @@
 """What the library gives to Python."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NoReturn, Self, TypedDict, final, type_check_only
+from typing import Any, Literal, NoReturn, Self, TypedDict, final, type_check_only
 
 from typing_extensions import Buffer
 
@@ -135,7 +135,7 @@ class Member:
         """
 
     @property
-    def error(self) -> Exception | None:
+    def error(self) -> NearfirstError | None:
         """What kept it away, as far as that is known."""
 
     def read(self, size: int | None = None, /) -> bytes:
@@ -231,7 +231,7 @@ class Set:
     def __iter__(self) -> Iterator[Member]: ...
     def __next__(self) -> Member: ...
     def __aiter__(self) -> AsyncIterator[Member]: ...
-    def __anext__(self) -> Awaitable[Member]: ...
+    def __anext__(self) -> Coroutine[Any, Any, Member]: ...
     def __len__(self) -> int:
         """How many members there are; waits for the listing to end.
 
@@ -294,14 +294,14 @@ class Set:
         trace: TracebackType | None,
         /,
     ) -> None: ...
-    def __aenter__(self) -> Awaitable[Self]: ...
+    def __aenter__(self) -> Coroutine[Any, Any, Self]: ...
     def __aexit__(
         self,
         kind: type[BaseException] | None,
         value: BaseException | None,
         trace: TracebackType | None,
         /,
-    ) -> Awaitable[None]: ...
+    ) -> Coroutine[Any, Any, None]: ...
     def _wait(self, bell: Bell) -> Waiting: ...
     def _progress(self) -> tuple[int, int, bool]: ...
     def _devices(self) -> list[tuple[str, int, float]]: ...

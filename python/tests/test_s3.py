@@ -114,7 +114,7 @@ def test_what_lies_in_cold_storage_is_restored_and_waited_for_if_that_is_wished(
         put(f"{endpoint}/bucket/{name}", b"text")
     restored_after(endpoint, 2)
 
-    def members(folder: str, **how: Any) -> tuple[list[bytes], list[Exception]]:
+    def members(folder: str, **how: Any) -> tuple[list[bytes], list[nearfirst.NearfirstError]]:
         spec = f"s3://bucket/{folder}/*"
         opened = list(nearfirst.open(spec, storage_options=options, errors="yield", **how))
         errors = [member.error for member in opened if member.error]

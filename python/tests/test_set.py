@@ -334,7 +334,9 @@ def test_what_a_function_raised_does_not_keep_who_holds_the_set(folder: Path) ->
 def test_a_task_enters_a_set_and_takes_one_member(folder: Path) -> None:
     async def main() -> None:
         async with nearfirst.open(f"{folder}/*.txt") as members:
-            found = [await anext(members), *[member async for member in members]]
+            # A coroutine: a task takes it as it is.
+            first = asyncio.create_task(anext(members))
+            found = [await first, *[member async for member in members]]
             with pytest.raises(StopAsyncIteration):
                 await anext(members)
         assert sorted(member.name[-5:] for member in found) == ["a.txt", "b.txt", "c.txt"]
