@@ -211,7 +211,9 @@ class NearfirstFileSystem(ChainedFileSystem):
     def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:  # noqa: ANN401
         if mode != "rb":
             self._not_written()
-        del options
+        if options.get("cache_type") == "none":
+            # Who keeps blocks (blockcache) fetches ranges itself, and nothing ahead.
+            return self.fs.open(path, mode, **options)
         info = self.info(path)
         if info["type"] == "directory":
             raise IsADirectoryError(path)

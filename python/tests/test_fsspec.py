@@ -69,6 +69,27 @@ def test_a_cache_of_a_file_system_is_a_store(server: Server, tmp_path: Path, cac
     gc.collect()
 
 
+# As above.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("cache", ["simplecache", "filecache", "blockcache"])
+def test_a_cache_may_stand_before_it(server: Server, tmp_path: Path, cache: str) -> None:
+    fsspec.register_implementation("nearfirst", NearfirstFileSystem, clobber=True)
+    server.ranges = True
+    content = bytes(range(256)) * 1000
+    url = f"{cache}::nearfirst::{server.put('d/t.bin', content)}"
+    kept = {cache: {"cache_storage": str(tmp_path)}}
+    with fsspec.open(url, **kept) as file:
+        file.seek(1000)
+        assert file.read(100) == content[1000:1100]
+        file.seek(0)
+        assert file.read() == content
+    server.objects["d/t.bin"] = bytes(len(content))
+    with fsspec.open(url, **kept) as file:
+        assert file.read() == content, "it is kept"
+    del file
+    gc.collect()
+
+
 def test_slashes_in_a_row_are_of_the_name(memory: Any) -> None:
     memory.store.clear()
     memory.pipe({"/a/x.txt": b"one", "/a//x.txt": b"two", "/a///x.txt": b"three"})
