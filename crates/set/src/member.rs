@@ -80,7 +80,12 @@ impl fmt::Display for MemberError {
     }
 }
 
-impl std::error::Error for MemberError {}
+impl std::error::Error for MemberError {
+    /// What lies under the cause, whose own reason is in the text.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.source()
+    }
+}
 
 impl From<MemberError> for io::Error {
     fn from(error: MemberError) -> Self {

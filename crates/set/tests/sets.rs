@@ -1,8 +1,9 @@
 //! Sets of files of this machine: what is promised of every set.
 
 use std::collections::BTreeSet;
+use std::error::Error as _;
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -15,7 +16,7 @@ use fetch::engine::{Engine, EngineOptions};
 use fetch::scheduler::Limits;
 use futures::channel::mpsc::UnboundedSender;
 use futures::{StreamExt as _, stream};
-use nearfirst_set::{Duplicates, Order, Rank, Set, SetOptions, Spec, Turn};
+use nearfirst_set::{Duplicates, MemberError, Order, Rank, Set, SetOptions, Spec, Turn};
 use store::{Costs, Entry, Name, Stores, StoresOptions};
 use tempfile::TempDir;
 use testkit::{Facility, SlowDir, skip_unless};
@@ -857,4 +858,17 @@ fn the_order_taken_is_told_after_the_set_and_keeps_nothing_else_of_it() {
     drop(set);
     assert!(is_kept.upgrade().is_none());
     assert!(taken == names && told.names() == names);
+}
+
+#[test]
+fn what_the_system_said_lies_under_the_error_of_a_member() {
+    let said = || io::Error::from_raw_os_error(libc::EIO);
+    let error = MemberError::of(&Name::from("a"), said());
+    assert_eq!(error.to_string(), "a: Input/output error");
+    let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    assert_eq!(source.and_then(io::Error::raw_os_error), Some(libc::EIO));
+    assert_eq!(store::system_number(&error.into()), Some(libc::EIO));
+    let missing = store::Error::NotFound { name: Name::from("b") };
+    let error = MemberError { name: Name::from("b"), cause: Arc::new(missing) };
+    assert!(error.source().is_none(), "its text says all");
 }
