@@ -14,6 +14,32 @@
 //! println!("{} pieces, {:.6} s", sleds.len(), time.p50);
 //! # Ok::<(), nearfirst::Error>(())
 //! ```
+//!
+//! A set has its members fetched by an engine, from the stores that it knows:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use nearfirst::{Costs, Engine, EngineOptions, Set, SetOptions, Spec, Stores, StoresOptions};
+//!
+//! let folder = tempfile::tempdir()?;
+//! std::fs::write(folder.path().join("a.txt"), "text of a")?;
+//! std::fs::write(folder.path().join("b.txt"), "text of b")?;
+//!
+//! let costs = Arc::new(Costs::load());
+//! let stores = Arc::new(Stores::new(Arc::clone(&costs), &StoresOptions::default()));
+//! let engine = Engine::new(stores, costs, EngineOptions::default())?;
+//! let texts = Spec::glob(folder.path().join("*.txt").as_os_str().as_encoded_bytes());
+//! let set = Set::open(&engine, [texts], SetOptions::default());
+//! let mut bytes = 0;
+//! for member in &set {
+//!     let member = member?; // whichever is ready
+//!     println!("{} is near", member.name());
+//!     bytes += member.read()?.len();
+//! }
+//! assert_eq!(bytes, 18);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub use fetch;
 pub use fetch::engine::{Engine, EngineOptions};
