@@ -45,8 +45,8 @@ pub use fetch;
 pub use fetch::engine::{Engine, EngineOptions};
 pub use fetch::scheduler::{DeviceId, DeviceSnapshot, Limits, Snapshot};
 pub use set::{
-    Cursor, Duplicates, Glob, ListSource, Looks, Member, MemberError, Order, Rank, Recalls, Set,
-    SetOptions, Setup, Spec, SpecError, Start, Taken, Told, Turn,
+    Cursor, Duplicates, Glob, Iter, ListSource, Looks, Member, MemberError, Order, Rank, Recalls,
+    Set, SetOptions, Setup, Spec, SpecError, Start, Taken, Told, Turn,
 };
 pub use sled::{
     Cost, DeliveryTime, Device, DeviceTable, Estimate, Extent, Observation, Pick, PickOptions,
@@ -55,9 +55,9 @@ pub use sled::{
 };
 pub use store::{
     Algorithm, Answer, Backing, Bindings, ByteStream, Cause, Checksum, Clock, Costs, Entries,
-    Entry, Error, Fnmatch, Kind, Local, Located, Mount, Mounts, Name, PartLengths, Pattern,
-    Permissions, Probe, Process, Progress, Query, Reading, Reason, Recall, Sequence, SpillFolder,
-    Status, StorageOptions, Store, Stores, StoresOptions, TableFiles, Tier, Version, Warning,
-    patiently, probe_first, probe_memory, system_number, unix_parts, unix_s, unwritten,
-    without_number,
+    Entry, Error, Fnmatch, Folder, Kind, Local, Located, Mount, Mounts, Name, Opener, PartLengths,
+    Pattern, Permissions, Places, Probe, Process, Progress, Query, Reached, Reading, Reason,
+    Recall, Sequence, SpillFolder, Status, StorageOptions, Store, Stores, StoresOptions,
+    TableFiles, Tier, Version, Warning, patiently, probe_first, probe_memory, system_number,
+    unix_parts, unix_s, unwritten, without_number,
 };
