@@ -253,15 +253,34 @@ def _store(scheme: str, store: object) -> Store | FsspecStore:
     return store
 
 
+# How file systems of fsspec are kept and called, and what they keep: there are none here.
+_OF_FSSPEC = frozenset(
+    {
+        *("asynchronous", "skip_instance_cache"),
+        *("use_listings_cache", "listings_expiry_time", "max_paths"),
+        *("default_block_size", "default_cache_type", "default_fill_cache"),
+    }
+)
+# What s3fs does not do unless it is told to, and is not done here.
+_OFF = frozenset({"cache_regions", "version_aware"})
+
+
 def _options(options: Mapping[str, object] | None) -> dict[str, str]:
     given = {} if options is None else dict(options)
-    # What s3fs hands on to boto.
-    more = given.pop("client_kwargs", None)
-    if isinstance(more, Mapping):
-        given |= more
-    elif more is not None:
-        raise TypeError(f"client_kwargs is a mapping, not {type(more).__name__}")
-    return {name: _option(name, value) for name, value in given.items() if value is not None}
+    # What s3fs hands on to boto, and others to their clients.
+    for word in ("client_kwargs", "client_options"):
+        more = given.pop(word, None)
+        if isinstance(more, Mapping):
+            given |= more
+        elif more is not None:
+            raise TypeError(f"{word} is a mapping, not {type(more).__name__}")
+    return {name: _option(name, value) for name, value in given.items() if _says(name, value)}
+
+
+def _says(name: object, value: object) -> bool:
+    """Whether an option says anything."""
+    is_empty = value is None or (isinstance(value, Mapping) and not value)
+    return not (is_empty or name in _OF_FSSPEC or (name in _OFF and value is False))
 
 
 def _option(name: object, value: object) -> str:

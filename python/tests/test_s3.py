@@ -147,10 +147,14 @@ def test_options_have_the_names_of_s3fs_too(endpoint: str) -> None:
     kwargs = {"endpoint_url": endpoint, "region_name": "us-east-1"}
     for options in (
         {"key": "k", "secret": "s", "client_kwargs": kwargs},
+        {"key": "k", "secret": "s", "use_ssl": False, "endpoint_url": endpoint},
+        {"key": "k", "secret": "s", "client_options": {"allow_http": True}, "endpoint": endpoint},
         {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_ENDPOINT_URL": endpoint},
     ):
         (member,) = nearfirst.open("s3://bucket/named", storage_options=options)
         assert member.read() == b"x"
+    with pytest.raises(nearfirst.Refused, match="use_ssl is true, but the endpoint begins with"):
+        next(nearfirst.open("s3://bucket/named", storage_options=options | {"use_ssl": True}))
     unsigned = {"anon": True, "endpoint_url": endpoint}
     with pytest.raises(nearfirst.Denied):
         next(nearfirst.open("s3://bucket/named", storage_options=unsigned))

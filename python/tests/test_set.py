@@ -461,6 +461,18 @@ def test_an_unknown_storage_option_is_told_with_the_nearest() -> None:
     for ask in (nearfirst.open, nearfirst.sleds, nearfirst.delivery_time):
         with pytest.raises(ValueError, match=r"endpont: .* did you mean endpoint"):
             ask("x", storage_options={"endpont": "http://host"})
+        with pytest.raises(ValueError, match="section 6 of the guide has them all"):
+            ask("x", storage_options={"cache_regions": True})
+
+
+def test_storage_options_that_say_nothing_are_passed_over(folder: Path) -> None:
+    empty: dict[str, Any] = {"config_kwargs": {}, "s3_additional_kwargs": {}, "client_options": {}}
+    unsaid = {"version_aware": False, "cache_regions": False, "session": None}
+    of_fsspec = {"skip_instance_cache": True, "default_block_size": 5 << 20, "asynchronous": False}
+    (member,) = nearfirst.open(
+        f"{folder}/a.txt", storage_options=empty | unsaid | of_fsspec | {"client_kwargs": {}}
+    )
+    assert member.read() == b"text of a"
 
 
 def test_the_list_of_a_server_names_files_where_that_is_allowed(

@@ -77,7 +77,8 @@ impl Settings {
         if signed && keys.is_none() && is_given {
             both(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"], |name| variable(&[name]))?;
         }
-        base(bucket, &region, endpoint.as_deref(), hosts)?;
+        let base = base(bucket, &region, endpoint.as_deref(), hosts)?;
+        encrypted_as_told(&base, option("allow_http"), option("use_ssl"))?;
         Ok(Self {
             bucket: bucket.to_owned(),
             endpoint,
@@ -156,6 +157,29 @@ fn base(
     Ok(if own_host { format!("{scheme}://{bucket}.{host}") } else { format!("{server}/{bucket}") })
 }
 
+/// Whether requests are encrypted is the endpoint's to say; other libraries want it said twice.
+fn encrypted_as_told(
+    base: &str,
+    allow_http: Option<String>,
+    use_ssl: Option<String>,
+) -> Result<(), String> {
+    let scheme = base.split_once("://").map_or("", |(scheme, _)| scheme);
+    let is_plain = scheme.eq_ignore_ascii_case("http");
+    if is_plain && allow_http.as_ref().is_some_and(|text| !is_true(text)) {
+        return Err("allow_http is false, but the endpoint begins with http://".to_owned());
+    }
+    match use_ssl.map(|text| is_true(&text)) {
+        Some(true) if is_plain => {
+            Err("use_ssl is true, but the endpoint begins with http://".to_owned())
+        }
+        Some(false) if !is_plain => Err(format!(
+            "use_ssl is false, but requests go to {scheme}://: an endpoint that is not encrypted \
+             is written http://HOST:PORT"
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn is_true(text: &str) -> bool {
     matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "yes")
 }
@@ -217,6 +241,26 @@ mod tests {
         }
         assert!(tried(&[("anon", "true"), ("key", "a file of SFTP")], &[]).is_ok());
         assert!(tried(&[], &[("AWS_SECRET_ACCESS_KEY", "b")]).is_ok(), "it is passed over");
+    }
+
+    #[test]
+    fn what_is_said_of_encryption_agrees_with_the_endpoint() {
+        let plain = [("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")];
+        for agrees in [("allow_http", "true"), ("AWS_ALLOW_HTTP", "1"), ("use_ssl", "false")] {
+            assert!(tried(&[agrees], &plain).is_ok(), "{agrees:?}");
+        }
+        for agrees in [("allow_http", "true"), ("allow_http", "false"), ("use_ssl", "true")] {
+            assert!(tried(&[agrees], &[]).is_ok(), "{agrees:?}");
+        }
+        for (disagrees, variables) in [
+            (("allow_http", "false"), &plain[..]),
+            (("use_ssl", "true"), &plain[..]),
+            (("use_ssl", "false"), &[]),
+            (("use_ssl", "false"), &[("AWS_ENDPOINT_URL", "127.0.0.1:9000")]),
+        ] {
+            let reason = tried(&[disagrees], variables).unwrap_err();
+            assert!(reason.starts_with(disagrees.0), "{reason}");
+        }
     }
 
     #[test]
