@@ -99,6 +99,8 @@ def pick(
     """
     if size < 1:
         raise ValueError(f"size is at least 1, not {size}")
+    if record is not None and not isinstance(record, bytes):
+        raise TypeError(f"record is one byte, such as b'\\n', not {type(record).__name__}")
     return _nearfirst.pick(os.fsencode(name), size, record, plan)
 
 

@@ -456,5 +456,5 @@ def test_a_notebook_shows_a_set(folder: Path) -> None:
     ],
 )
 def test_bad_picks(file: Path, options: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error):
+    with pytest.raises(error, match=next(iter(options))):
         nearfirst.pick(file, **options)
