@@ -12,6 +12,10 @@ Exit codes:
   1  something could not be, stderr says what and why; the rest was done
   2  wrong usage, or the output could not be written";
 
+/// The exit code of `wc` and `find` when whoever read the output has closed it: what a shell says of
+/// GNU's, which SIGPIPE ends.
+pub(crate) const CLOSED_PIPE_EXIT: u8 = 128 + 13;
+
 /// Why a run cannot begin that the system lets have no thread beside its first.
 pub(crate) const NO_THREADS: &str = "no threads can be started";
 

@@ -975,6 +975,7 @@ fn a_closed_pipe_ends_the_walk_quietly() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(141), "as a shell says of a program that SIGPIPE ended");
 }
 
 /// Expressions from parts that answer alike on every run, and in any order: GNU find evaluates cheap

@@ -43,7 +43,7 @@ use crate::flags::PlanFlag;
 use crate::reach::Reach;
 use crate::sets;
 use crate::sets::flags::StoreFlags;
-use crate::{human, messages};
+use crate::{human, messages, outcome};
 
 /// Find files as GNU find does, also by how long reading them will take
 ///
@@ -171,7 +171,8 @@ refused.
 Only regular files and objects have a delivery time. A file whose cost is unknown matches no \
 -latency; that is said once per device on stderr.
 
-The exit code is 1 if anything went wrong, otherwise 0.";
+The exit code is 1 if anything went wrong, 141 if whoever reads the output has closed it, as of \
+GNU find, which a signal ends then, otherwise 0.";
 
 /// Exit code of a command line that cannot be understood: GNU find's.
 pub(crate) const USAGE_EXIT: u8 = 1;
@@ -246,6 +247,9 @@ fn find(args: &Args) -> Result<ExitCode, String> {
     session.flush();
     if *stats {
         say_stats(&session);
+    }
+    if session.is_closed {
+        return Ok(ExitCode::from(outcome::CLOSED_PIPE_EXIT));
     }
     let failed = session.failed || messages::any();
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

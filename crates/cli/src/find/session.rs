@@ -46,6 +46,8 @@ pub(crate) struct Session<'a> {
     pub(crate) prunes: bool,
     /// `-quit` was met, or nobody reads the output any more.
     pub(crate) quits: bool,
+    /// Whoever read an output has closed it.
+    pub(crate) is_closed: bool,
     /// Something failed that no message of ours told of: a gathered command.
     pub(crate) failed: bool,
 }
@@ -129,6 +131,7 @@ impl<'a> Session<'a> {
             list_is_stdin: false,
             prunes: false,
             quits: false,
+            is_closed: false,
             failed: false,
         })
     }
@@ -172,10 +175,10 @@ impl<'a> Session<'a> {
         if std::mem::replace(&mut output.failed, true) {
             return;
         }
-        if index == STDOUT {
-            self.quits = true;
-        }
-        if error.kind() != io::ErrorKind::BrokenPipe {
+        let is_closed = error.kind() == io::ErrorKind::BrokenPipe;
+        self.is_closed |= is_closed;
+        self.quits |= is_closed || index == STDOUT;
+        if !is_closed {
             messages::error(format_args!("{}: {}", output.name, messages::reason(error)));
         }
     }

@@ -31,9 +31,9 @@ use nearfirst::fetch::ScanOptions;
 use nearfirst::{Costs, Order};
 
 use crate::flags::{PlanFlag, ReadFlags};
-use crate::messages;
 use crate::sets;
 use crate::sets::flags::{BudgetFlag, FetchFlags, StoreFlags};
+use crate::{messages, outcome};
 use count::{Encoding, Wanted};
 use files::{Input, Inputs, Size};
 use print::Shown;
@@ -195,16 +195,13 @@ Exit codes:
 /// Exit code of a command line that cannot be understood: GNU wc's.
 pub(crate) const USAGE_EXIT: u8 = 1;
 
-/// Exit code when whoever read the output has closed it: what a shell says of GNU wc, which SIGPIPE ends.
-const CLOSED_PIPE_EXIT: u8 = 128 + 13;
-
 pub(crate) fn run(args: &Args) -> ExitCode {
     let encoding = locale::adopt();
     match report(args, encoding) {
         Ok(()) => {}
         // Whoever read the output has had enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            return ExitCode::from(CLOSED_PIPE_EXIT);
+            return ExitCode::from(outcome::CLOSED_PIPE_EXIT);
         }
         Err(error) => messages::error(format_args!("write error: {}", messages::reason(&error))),
     }
