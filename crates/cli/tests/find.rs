@@ -403,7 +403,7 @@ fn formats() {
         "/ -maxdepth 0 -printf %f|%h|%P|%H\\n",
         "t -type f -printf %s|%b|%k|%S|%i|%n|%D|%F|%m|%#m|%M|%u|%U|%g|%G\\n",
         "t -printf %y|%Y\\n",
-        "t -type f -printf %12f|%-12f|%.2f|%05d|%-5d|%+d|%010s|%5m|%05m|%.4m|%8.3S\\n",
+        "t -type f -printf %12f|%-12f|%.2f|%05d|%-5d|%+d|%010s|%5m|%05m|%.4m|%8.3S|%#S|%#.1S\\n",
         "t -type f -printf %T@|%TY-%Tm-%Td|%TH:%TM:%TS|%T+|%TT|%Tr|%Tc|%TD|%TF|%Tj|%TU|%TW|%TV|%TG|%Tu|%Tw\\n",
         "t -type f -printf %Ta|%TA|%Tb|%TB|%Th|%TI|%Tk|%Tl|%Tp|%TZ|%Tz|%Tx|%TX|%Ty|%Tg|%TC|%Te|%Ts|%TR|%A@|%C@\\n",
         "t -type f -printf %t|%a|%c\\n",
@@ -430,6 +430,18 @@ fn times_of_an_hour_ahead_are_listed_as_those_of_today() {
     for (name, seconds_ahead) in [("t/a.c", 1_800), ("t/void", 3_700), ("t/x/B.TXT", 30_000_000)] {
         tree.touch(name, -seconds_ahead);
         tree.same(&format!("{name} -ls -fls /dev/stdout"));
+    }
+}
+
+#[test]
+fn blocks_are_listed_as_posix_has_them_where_that_is_asked_for() {
+    let tree = Tree::new();
+    let listed = |program: &str| {
+        let mut command = tree.command(program, &split("t -type f -ls"));
+        Answer::of(&command.env("POSIXLY_CORRECT", "1").output().unwrap())
+    };
+    if has_gnu() {
+        assert_eq!(listed(env!("CARGO_BIN_EXE_nearfirst")), listed(GNU));
     }
 }
 

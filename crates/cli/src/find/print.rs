@@ -93,7 +93,7 @@ impl<'a> Value<'a> {
         let mut text = match (self.number, layout.precision) {
             (None, Some(precision)) => Cow::Borrowed(&self.text[..precision.min(self.text.len())]),
             (Some(Number::Real(value)), precision) => {
-                Cow::Owned(general(value, precision.unwrap_or(6)).into_bytes())
+                Cow::Owned(general(value, precision.unwrap_or(6), layout.alternate).into_bytes())
             }
             _ => Cow::Borrowed(&self.text[..]),
         };
@@ -138,17 +138,20 @@ fn pad(text: &mut Vec<u8>, at: usize, width: usize, with: u8) {
     text.splice(at..at, std::iter::repeat_n(with, missing));
 }
 
-/// A number as C's `%g` shows it.
-fn general(value: f64, precision: usize) -> String {
+/// A number as C's `%g` shows it, or with `keeps_zeros` its `%#g`.
+fn general(value: f64, precision: usize, keeps_zeros: bool) -> String {
     let digits = precision.max(1);
-    if value == 0.0 || !value.is_finite() {
+    if !value.is_finite() {
         return format!("{value}");
     }
     let scientific = format!("{value:.*e}", digits - 1);
     let (mantissa, exponent) = scientific.split_once('e').expect("`{:e}` has an exponent");
     let exponent: i64 = exponent.parse().expect("`{:e}` has a whole exponent");
     let trim = |text: &str| -> String {
-        if text.contains('.') {
+        if keeps_zeros {
+            let point = if text.contains('.') { "" } else { "." };
+            format!("{text}{point}")
+        } else if text.contains('.') {
             text.trim_end_matches('0').trim_end_matches('.').to_owned()
         } else {
             text.to_owned()
@@ -363,7 +366,7 @@ pub(crate) fn list(output: usize, entry: &mut Entry<'_>, session: &mut Session<'
         .unwrap_or_default();
     let widths = &mut session.widths;
     let inode = meta.stx_ino.to_string();
-    let blocks = meta.stx_blocks.div_ceil(2).to_string();
+    let blocks = meta.stx_blocks.div_ceil(session.list_block_sectors).to_string();
     let links = meta.stx_nlink.to_string();
     let size = if matches!(mode::type_letter(mode), b'b' | b'c') {
         let (major, minor) = (meta.stx_rdev_major.to_string(), meta.stx_rdev_minor.to_string());
@@ -403,13 +406,15 @@ mod tests {
 
     #[test]
     fn general_numbers_as_c_shows_them() {
-        assert_eq!(general(1365.3333, 6), "1365.33");
-        assert_eq!(general(1.0, 6), "1");
-        assert_eq!(general(0.0001, 6), "0.0001");
-        assert_eq!(general(0.00001, 6), "1e-05");
-        assert_eq!(general(1_234_567.0, 6), "1.23457e+06");
-        assert_eq!(general(f64::MAX, 6), "1.79769e+308");
-        assert_eq!(general(0.0, 6), "0");
+        assert_eq!(general(1365.3333, 6, false), "1365.33");
+        assert_eq!(general(1.0, 6, false), "1");
+        assert_eq!(general(0.0001, 6, false), "0.0001");
+        assert_eq!(general(0.00001, 6, false), "1e-05");
+        assert_eq!(general(1_234_567.0, 6, false), "1.23457e+06");
+        assert_eq!(general(f64::MAX, 6, false), "1.79769e+308");
+        assert_eq!(general(0.0, 6, false), "0");
+        assert_eq!(general(2048.0, 6, true), "2048.00");
+        assert_eq!(general(0.0, 1, true), "0.");
     }
 
     #[test]

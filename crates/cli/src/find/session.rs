@@ -39,6 +39,8 @@ pub(crate) struct Session<'a> {
     pub(crate) costs: Latencies,
     pub(crate) gathered: Vec<Gathered>,
     pub(crate) widths: ListWidths,
+    /// How many sectors of 512 bytes are a block of `-ls`: as POSIX has it, one.
+    pub(crate) list_block_sectors: u64,
     pub(crate) stats: Stats,
     /// Start points come from stdin, of which commands are to take nothing.
     pub(crate) list_is_stdin: bool,
@@ -127,6 +129,7 @@ impl<'a> Session<'a> {
             costs,
             gathered: (0..parsed.gathering).map(|_| Gathered::default()).collect(),
             widths: ListWidths::default(),
+            list_block_sectors: if std::env::var_os("POSIXLY_CORRECT").is_some() { 1 } else { 2 },
             stats: Stats::default(),
             list_is_stdin: false,
             prunes: false,
