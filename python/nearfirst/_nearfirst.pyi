@@ -144,6 +144,11 @@ class Member:
     def readinto(self, buffer: Buffer, /) -> int:
         """Read as many of the next bytes as are here and have room; 0 at the end."""
 
+    def readline(self, size: int | None = None, /) -> bytes:
+        """Read up to the end of a line, and no more than `size` bytes; nothing at the end."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> bytes: ...
     def chunks(self) -> Chunks:
         """Iterate over what was not read yet as it comes, without a copy: views of some KiB or MiB.
 
@@ -182,6 +187,10 @@ class Member:
     @staticmethod
     def seekable() -> bool:
         """No: `open` gives a file that is."""
+
+    @staticmethod
+    def isatty() -> bool:
+        """No."""
 
     def tell(self) -> int:
         """Tell how many bytes were read."""

@@ -118,8 +118,25 @@ def test_it_is_a_raw_stream(member: nearfirst.Member) -> None:
         member.tell()
 
 
+def test_its_lines_are_those_of_a_file(member: nearfirst.Member) -> None:
+    file = io.BytesIO(CONTENT)
+    for size in (0, 3, 100, None, -1, 300):
+        assert member.readline(size) == file.readline(size)
+        assert member.tell() == file.tell()
+    assert next(member) == next(file)
+    assert member.read(5) == file.read(5)
+    assert list(member) == list(file)
+    assert (member.readline(), member.readline(7), member.isatty()) == (b"", b"", False)
+    member.close()
+    with pytest.raises(ValueError, match="closed"):
+        member.readline()
+
+
 def test_lines_come_before_the_whole_is_here(server: Server) -> None:
     content = b"a line\n" * (4 << 20)
+    member = next(nearfirst.open(server.put("bytes", content, hold=True)))
+    assert [next(member) for _ in range(1000)] == [b"a line\n"] * 1000
+    member.close()
     lines = next(nearfirst.open(server.put("lines", content, hold=True))).lines()
     assert [next(lines) for _ in range(1000)] == ["a line\n"] * 1000
     server.released.set()

@@ -252,6 +252,23 @@ impl Member {
         Ok(taken.len())
     }
 
+    /// Read up to the end of a line, and no more than `size` bytes; nothing at the end.
+    #[pyo3(signature = (size = None, /))]
+    fn readline<'py>(&self, py: Python<'py>, size: Option<isize>) -> PyResult<Bound<'py, PyBytes>> {
+        let size = size.and_then(|size| usize::try_from(size).ok());
+        self.using(|held| held.reading.line(py, size.unwrap_or(usize::MAX)))
+    }
+
+    /// Its lines as bytes, as files that are read have them.
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let line = self.readline(py, None)?;
+        Ok(Some(line).filter(|line| !line.as_bytes().is_empty()))
+    }
+
     /// Iterate over what was not read yet as it comes, without a copy: views of some KiB or MiB.
     ///
     /// A view keeps its bytes in memory, beside the budget, until it is let go.
@@ -327,6 +344,12 @@ impl Member {
     /// No: `open` gives a file that is.
     #[staticmethod]
     fn seekable() -> bool {
+        false
+    }
+
+    /// No.
+    #[staticmethod]
+    fn isatty() -> bool {
         false
     }
 

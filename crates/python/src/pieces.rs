@@ -55,6 +55,20 @@ impl Pieces {
         Some(piece)
     }
 
+    /// Where a byte is first, at `from` or after it and before `to`.
+    pub(crate) fn find(&self, byte: u8, from: usize, to: usize) -> Option<usize> {
+        let mut start = 0;
+        for piece in &self.pieces {
+            let within = |at: usize| at.saturating_sub(start).min(piece.len());
+            let (first, end) = (within(from), within(to));
+            if let Some(at) = memchr::memchr(byte, &piece[first..end.max(first)]) {
+                return Some(start + first + at);
+            }
+            start += piece.len();
+        }
+        None
+    }
+
     /// Fills what there is room for.
     pub(crate) fn fill<O>(&mut self, filling: &mut Filling<O>) {
         while let Some(first) = self.pieces.front_mut() {

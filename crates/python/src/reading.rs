@@ -269,6 +269,30 @@ impl Reading {
         Ok(taken)
     }
 
+    /// The next bytes up to the end of a line, and no more than `size`; none at the end.
+    pub(crate) fn line<'py>(
+        &mut self,
+        py: Python<'py>,
+        size: usize,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let mut looked = 0;
+        let bytes = loop {
+            if let Some(end) = self.pieces.find(b'\n', looked, size) {
+                break end + 1;
+            }
+            looked = self.pieces.bytes().min(size);
+            if looked == size || !self.more(py)? {
+                break looked;
+            }
+        };
+        if self.pieces.first_bytes().is_none_or(|first| first < bytes) {
+            return self.take(py, Some(bytes));
+        }
+        let line = self.pieces.pop(bytes).unwrap_or_default();
+        self.taken += line.len() as u64;
+        Ok(PyBytes::new(py, &line))
+    }
+
     /// All of it, which stays to be read.
     ///
     /// # Errors
