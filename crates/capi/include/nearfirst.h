@@ -44,7 +44,7 @@
 #define NF_SAME_CONTENT 1
 
 // In place of a separator: pieces are cut anywhere.
-#define NF_NO_RECORDS -1
+#define NF_NO_RECORDS (-1)
 
 // In memory, or a hole: nothing has to be fetched.
 #define NF_NEAR 0

@@ -135,7 +135,16 @@ fn generate(config: Config, from: &[&str]) -> String {
     let mut text = Vec::new();
     builder.generate().expect("the source parses").write(&mut text);
     let text = String::from_utf8(text).expect("C is text");
+    let text: String = text.split_inclusive('\n').map(with_parentheses).collect();
     text.replace("/// # Safety\n", "").replace("# Safety", "The caller's part:")
+}
+
+/// A line; a sign that it defines belongs to its number, whatever stands before the name.
+fn with_parentheses(line: &str) -> String {
+    match line.strip_prefix("#define ").and_then(|rest| rest.trim_end().split_once(" -")) {
+        Some((name, number)) => format!("#define {name} (-{number})\n"),
+        None => line.to_owned(),
+    }
 }
 
 fn is_committed(name: &str, text: &str) {
