@@ -32,6 +32,7 @@ setcap:libcap2-bin:the test of programs that have capabilities
 strace:strace:the test of traces that strace writes
 openssl:openssl:tests of servers with certificates
 g++:g++:the test of the C headers in a C++ program
+gfortran:gfortran:the test of the C library in a Fortran program
 nm:binutils:tests of what the C library exports
 systemd-analyze:systemd:the test of the units
 valgrind:valgrind:the memory check of the C library

@@ -499,6 +499,30 @@ fn the_example_counts_lines_by_pkg_config() {
 }
 
 #[test]
+fn the_fortran_of_the_documentation_reads_near_first() {
+    skip_unless!(Facility::Tool("gfortran"));
+    let docs = std::fs::read_to_string(source("../../docs/c.md")).expect("docs/c.md is there");
+    let blocks = docs.split("```").filter_map(|block| block.strip_prefix("fortran\n"));
+    let folder = scratch("fortran");
+    let (text, program) = (folder.join("near_first.f90"), folder.join("near_first"));
+    std::fs::write(&text, blocks.collect::<String>()).expect("the target folder can be written");
+    let lib = installed().join("lib");
+    done(
+        Command::new("gfortran")
+            .args(["-std=f2008", "-Wall", "-Wextra", "-Werror", "-o"])
+            .args([program.as_os_str(), text.as_os_str(), OsStr::new("-L"), lib.as_os_str()])
+            .args(["-lnearfirst", &format!("-Wl,-rpath,{}", lib.display())])
+            .current_dir(&folder),
+    );
+    let lines = folder.join("lines");
+    std::fs::write(&lines, "a line\n".repeat(100_000)).expect("the target folder can be written");
+    let output = done(command(&program, &[], &folder).arg(&lines));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "100000\n");
+    let missing = command(&program, &[], &folder).arg(folder.join("missing")).output();
+    assert!(!missing.expect("the program starts").status.success(), "there is no such file");
+}
+
+#[test]
 fn the_headers_are_cpp_too() {
     skip_unless!(Facility::Tool("g++"));
     let program = "#include <nearfirst.h>\n#include <sets.h>\n#include <sleds.h>\n\
