@@ -181,9 +181,11 @@ fn unknown(name: &str) -> Error {
         spellings().min_by_key(distance).filter(|known| distance(known) <= name.len() / 3);
     let reason = match nearest {
         Some(nearest) => format!("no store knows this option; did you mean {nearest}?"),
-        None => "no store knows this option; there are region, endpoint, access_key_id and others: \
+        None => {
+            "no store knows this option; there are region, endpoint, access_key_id and others: \
                  section 6 of the guide has them all"
-            .to_owned(),
+                .to_owned()
+        }
     };
     Error::refused(name, reason)
 }
@@ -210,7 +212,9 @@ mod tests {
             ("", None),
         ] {
             let error = StorageOptions::new([(name, "x")]).unwrap_err().to_string();
-            let ending = nearest.map_or("section 6 of the guide has them all".to_owned(), |name| format!("mean {name}?"));
+            let ending = nearest.map_or("section 6 of the guide has them all".to_owned(), |name| {
+                format!("mean {name}?")
+            });
             assert!(error.starts_with(name) && error.ends_with(&ending), "{name}: {error}");
         }
     }

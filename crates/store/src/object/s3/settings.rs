@@ -78,7 +78,9 @@ impl Settings {
             both(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"], |name| variable(&[name]))?;
         }
         let base = base(bucket, &region, endpoint.as_deref(), hosts)?;
-        encrypted_as_told(&base, option("allow_http"), option("use_ssl"))?;
+        let [allow_http, use_ssl] =
+            ["allow_http", "use_ssl"].map(|name| option(name).map(|text| is_true(&text)));
+        encrypted_as_told(&base, allow_http, use_ssl)?;
         Ok(Self {
             bucket: bucket.to_owned(),
             endpoint,
@@ -160,19 +162,18 @@ fn base(
 /// Whether requests are encrypted is the endpoint's to say; other libraries want it said twice.
 fn encrypted_as_told(
     base: &str,
-    allow_http: Option<String>,
-    use_ssl: Option<String>,
+    allow_http: Option<bool>,
+    use_ssl: Option<bool>,
 ) -> Result<(), String> {
     let scheme = base.split_once("://").map_or("", |(scheme, _)| scheme);
-    let is_plain = scheme.eq_ignore_ascii_case("http");
-    if is_plain && allow_http.as_ref().is_some_and(|text| !is_true(text)) {
-        return Err("allow_http is false, but the endpoint begins with http://".to_owned());
-    }
-    match use_ssl.map(|text| is_true(&text)) {
-        Some(true) if is_plain => {
+    match scheme.eq_ignore_ascii_case("http") {
+        true if allow_http == Some(false) => {
+            Err("allow_http is false, but the endpoint begins with http://".to_owned())
+        }
+        true if use_ssl == Some(true) => {
             Err("use_ssl is true, but the endpoint begins with http://".to_owned())
         }
-        Some(false) if !is_plain => Err(format!(
+        false if use_ssl == Some(false) => Err(format!(
             "use_ssl is false, but requests go to {scheme}://: an endpoint that is not encrypted \
              is written http://HOST:PORT"
         )),
