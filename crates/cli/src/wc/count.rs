@@ -293,8 +293,7 @@ impl Summary {
                 all = all.merge(some);
             }
             times /= 2;
-            // Twice what was needed last may be more bytes than can be counted.
-            // What is not needed any more might have more columns than can be counted.
+            // Twice what was needed last may be more than can be counted.
             if times > 0 {
                 some = some.merge(some);
             }

@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use sled::{DeviceTable, Place, Plan, Sled, pull_edges};
+use sled::{Device, DeviceTable, Place, Plan, Sled, pull_edges};
 use store::Status;
 
 use super::{ScanOptions, Source};
@@ -71,7 +71,7 @@ pub(super) fn located(
     }
 }
 
-/// The same sleds, cut so that what is near is either in a hole or outside, and no piece both.
+/// The same sleds, cut so that each is in a hole, and near then, or outside. What is offline stays whole.
 pub(super) fn cut_at_holes(sleds: Vec<Sled>, holes: &[Range<u64>]) -> Vec<Sled> {
     if holes.is_empty() {
         return sleds;
@@ -79,13 +79,20 @@ pub(super) fn cut_at_holes(sleds: Vec<Sled>, holes: &[Range<u64>]) -> Vec<Sled> 
     let mut cut = Vec::with_capacity(sleds.len() + 2 * holes.len());
     for sled in sleds {
         let Range { start, end } = sled.range();
-        let inside = |edge: &u64| start < *edge && *edge < end && sled.place == Place::Near;
+        let inside = |edge: &u64| start < *edge && *edge < end && sled.place != Place::Cold;
         let first = holes.partition_point(|hole| hole.end <= start);
-        let near = holes[first..].iter().take_while(|hole| hole.start < end);
-        let edges = near.flat_map(|hole| [hole.start, hole.end]).filter(inside);
+        let close = holes[first..].iter().take_while(|hole| hole.start < end);
+        let edges = close.flat_map(|hole| [hole.start, hole.end]).filter(inside);
         let mut at = start;
         for edge in edges.chain([end]) {
-            cut.push(Sled { offset: at, length: edge - at, ..sled.clone() });
+            let piece = Sled { offset: at, length: edge - at, ..sled.clone() };
+            let is_known = matches!(sled.place, Place::Near | Place::Cold);
+            cut.push(if is_known || !is_within(holes, &piece.range()) {
+                piece
+            } else {
+                // Wherever the file lies, and though nobody may say what of it is in memory.
+                Sled { device: Device::memory(), place: Place::Near, estimate: None, ..piece }
+            });
             at = edge;
         }
     }

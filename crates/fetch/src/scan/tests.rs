@@ -358,15 +358,25 @@ fn what_was_near_saved_what_its_device_would_have_taken() {
 }
 
 #[test]
-fn what_is_cut_at_holes_is_near_and_covers_the_same() {
+fn what_is_cut_at_holes_covers_the_same_and_is_near_in_them() {
     let sled = |offset, length, place| {
-        let device = sled::Device::memory();
-        Sled { offset, length, device, place, estimate: None }
+        let name = if place == Place::Near { "memory" } else { "disk:a" };
+        Sled { offset, length, device: sled::Device::new(name), place, estimate: None }
     };
-    let sleds = vec![sled(0, 100, Place::Near), sled(100, 50, Place::Far)];
-    let cut = cut_at_holes(sleds, &[10..20, 30..40, 90..120]);
-    let ranges: Vec<_> = cut.iter().map(Sled::range).collect();
-    assert_eq!(ranges, [0..10, 10..20, 20..30, 30..40, 40..90, 90..100, 100..150]);
+    let places = [Place::Near, Place::Far, Place::Unknown, Place::Cold];
+    let sleds = (0..4).zip(places).map(|(n, place)| sled(n * 100, 100, place)).collect();
+    let cut = cut_at_holes(sleds, &[10..20, 90..120, 200..300, 320..330]);
+    let expected = [
+        sled(0, 10, Place::Near),
+        sled(10, 10, Place::Near),
+        sled(20, 70, Place::Near),
+        sled(90, 10, Place::Near),
+        sled(100, 20, Place::Near),
+        sled(120, 80, Place::Far),
+        sled(200, 100, Place::Near),
+        sled(300, 100, Place::Cold),
+    ];
+    assert_eq!(cut, expected);
 }
 
 #[test]
@@ -414,10 +424,13 @@ fn what_is_finely_mixed_is_read_once_and_says_that_some_may_have_been_near() {
         if lies_in_memory(&file) {
             return testkit::skip("temporary files lie in memory here");
         }
-        (0..end).step_by(2 * PAGE).for_each(|at| make_near(file.path(), at..at + PAGE as u64));
+        let held: Vec<_> = (0..end)
+            .step_by(2 * PAGE)
+            .map(|at| testkit::hold(file.path(), at..at + PAGE as u64))
+            .collect();
         let options = ScanOptions { plan, jobs: 1, ..ScanOptions::default() };
-        let (delivered, report) = scanned(&file, &options).expect("read");
-        let mut delivered = delivered;
+        let (mut delivered, report) = scanned(&file, &options).expect("read");
+        drop(held);
         delivered.sort_by_key(|(range, _)| range.start);
         let read: Vec<u8> = delivered.into_iter().flat_map(|(_, bytes)| bytes).collect();
         assert!(read == content, "each byte once, in {plan:?}");

@@ -306,6 +306,7 @@ impl<'a> Shared<'a> {
         }
         // Some file systems do not tell what is in memory in this way. The first of it may have left already.
         let near = sleds.iter().filter(|sled| sled.place == Place::Near).map(Sled::range);
+        let near = near.filter(|range| !is_within(&self.holes, range));
         let is_there = |part: Range<u64>| store::is_in_memory_in_part(self.source.file, &part);
         if !near.flat_map(parts).any(is_there) {
             return;
