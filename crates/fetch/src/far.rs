@@ -25,7 +25,7 @@ const STEP_BYTES: usize = 256 << 10;
 /// first, and brings it back only after all that was asked for before.
 const AHEAD_BYTES_MAX: u64 = 1 << 20;
 /// How far behind a read it is asked for other far ranges, and for how much of these.
-const BEHIND_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const BEHIND_BYTES_MAX: u64 = 16 << 20;
 const BEHIND_RANGES_MAX: usize = 32;
 /// Bytes of one stream after which it is taken for a reading of bandwidth.
 const OBSERVE_BYTES: u64 = 8 << 20;
@@ -158,6 +158,7 @@ impl<'a> FarReader<'a> {
         let mut done = 0;
         let mut first_byte = None;
         let mut teaches = device.is_some();
+        let mut is_alone = true;
         if !continues {
             self.finish_stream();
             self.asked = 0;
@@ -165,12 +166,13 @@ impl<'a> FarReader<'a> {
             let is_short = store::was_evicted(self.file, &ahead);
             self.ahead_bytes = if is_short { 0 } else { AHEAD_BYTES_MAX };
             let first = FIRST_BYTES.min(buffer.len());
-            // What was read ahead of it, or by others, says nothing about the device.
-            teaches = teaches && !self.is_resident(own.clone());
+            // What was read or asked for ahead of it, or by others, says nothing about the device.
+            teaches = teaches && !self.was_asked_for(&own) && !self.is_resident(own.clone());
             let is_all = buffer.len() == first;
             let mut ask = if is_all { self.take_behind(&own) } else { Vec::new() };
             if !ask.is_empty() {
                 ask.insert(0, own.clone());
+                teaches = false;
             }
             done = self.read_asking(offset, &mut buffer[..first], ask)?;
             first_byte = Some(clock.now().saturating_sub(start));
@@ -178,6 +180,7 @@ impl<'a> FarReader<'a> {
         if done < buffer.len() && (done > 0 || continues) {
             let (at, rest) = (offset + done as u64, &mut buffer[done..]);
             let mut ask = if continues { Vec::new() } else { self.take_behind(&own) };
+            is_alone = ask.is_empty();
             ask.insert(0, self.take_unasked(at, rest.len()));
             done += self.read_asking(at, rest, ask)?;
         }
@@ -189,12 +192,13 @@ impl<'a> FarReader<'a> {
             // Nothing was read ahead of it, so that it shows the device whatever we compute beside.
             let first_byte = first_byte.map(|first| first.as_secs_f64());
             // A little more than the first page comes with it, and shows no bandwidth.
-            let is_small = SizeClass::of(done as u64) == SizeClass::Small;
+            let bytes = if is_alone { done } else { FIRST_BYTES.min(done) } as u64;
+            let is_small = SizeClass::of(bytes) == SizeClass::Small;
             let whole = first_byte.filter(|_| is_small).unwrap_or(took.as_secs_f64());
             if let Some(device) = device.filter(|_| teaches) {
-                let seen = Observation { bytes: done as u64, first_byte, whole };
-                self.costs.observe(device, seen);
+                self.costs.observe(device, Observation { bytes, first_byte, whole });
             }
+            teaches &= is_alone;
             self.stream = Some(Stream { teaches, ..Stream::starting(device, clock.now()) });
         } else if let Some(stream) = &mut self.stream {
             stream.reading += took;
@@ -207,14 +211,19 @@ impl<'a> FarReader<'a> {
         Ok(done)
     }
 
-    /// Of the far ranges behind a read at `offset`, those to ask for beside.
-    pub(crate) fn behind(offset: u64, ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    /// Whether a read at `offset` goes on where the last one ended.
+    pub(crate) fn goes_on_at(&self, offset: u64) -> bool {
+        offset == self.next
+    }
+
+    /// Of the far ranges behind a range, nearest first, those to ask for beside it.
+    pub(crate) fn behind(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
         let mut bytes = 0;
-        let is_close = |range: &Range<u64>| {
+        let fits = |range: &Range<u64>| {
             bytes += range.end - range.start;
-            bytes <= AHEAD_BYTES_MAX && range.end - offset <= BEHIND_BYTES_MAX
+            bytes <= AHEAD_BYTES_MAX
         };
-        ranges.take_while(is_close).take(BEHIND_RANGES_MAX).collect()
+        ranges.take_while(fits).take(BEHIND_RANGES_MAX).collect()
     }
 
     /// Says where the next range begins that counts as a continuation, after a piece was given back.
@@ -254,15 +263,20 @@ impl<'a> FarReader<'a> {
         start..end
     }
 
+    /// Whether a range was asked for with one before it, or some of it.
+    fn was_asked_for(&self, own: &Range<u64>) -> bool {
+        let far_from_it = own.start.saturating_add(BEHIND_BYTES_MAX);
+        own.start < self.asked_behind && self.asked_behind <= far_from_it
+    }
+
     /// What is far behind the range that is entered by a read of `own`, as far as it was not asked for.
     fn take_behind(&mut self, own: &Range<u64>) -> Vec<Range<u64>> {
         if self.reads_ahead || self.ahead_bytes == 0 {
             return Vec::new();
         }
-        if !(own.start..=own.start + BEHIND_BYTES_MAX).contains(&self.asked_behind) {
+        if !self.was_asked_for(own) {
             self.asked_behind = own.start;
-        }
-        if self.asked_behind >= own.end {
+        } else if self.asked_behind >= own.end {
             self.asked = own.end;
         }
         let mut ask = std::mem::take(&mut self.behind);
@@ -383,7 +397,7 @@ mod tests {
         let pages: Vec<_> = (0..40).map(|n| n * 8 * PAGE..(n * 8 + 1) * PAGE).collect();
         let mut buffer = vec![0; FIRST_BYTES];
         for (n, page) in pages.iter().enumerate() {
-            let behind = FarReader::behind(page.end, pages[n + 1..].iter().cloned());
+            let behind = FarReader::behind(pages[n + 1..].iter().cloned());
             far.within(page.start, page.end, behind);
             assert_eq!(far.read(None, page.start, &mut buffer).expect("read"), FIRST_BYTES);
             let asked = pages.get(n + BEHIND_RANGES_MAX).or(pages.last()).expect("one");

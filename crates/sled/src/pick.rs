@@ -195,9 +195,9 @@ impl Picker {
         end
     }
 
-    /// What is not near and begins at or after `offset`, in file order.
-    pub fn far_after(&self, offset: u64) -> impl Iterator<Item = Range<u64>> {
-        let parts = self.unseen.range(offset..).filter(|(_, part)| part.place != Place::Near);
+    /// What is not near and begins in `range`, in file order.
+    pub fn far_in(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let parts = self.unseen.range(range).filter(|(_, part)| part.place != Place::Near);
         parts.map(|(&start, part)| start..part.end)
     }
 

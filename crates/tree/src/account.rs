@@ -5,9 +5,9 @@ use std::time::Duration;
 
 /// What came of the predictions of one program, or of all.
 ///
-/// Every file that a run reads counts once, but [`Self::uncounted`] ones: as in time, late or missed, or, where nobody had to
-/// predict it because it had just been used, as near. While nobody fetches
-/// ([`crate::Options::fetches`]) only runs are counted.
+/// Every file that a run reads counts once: as in time, late or missed, or, where nobody had to predict it
+/// because it had just been used, as near. Beyond as many files as are recorded reads are
+/// [`Self::uncounted`]. While nobody fetches ([`crate::Options::fetches`]) only these and runs are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Account {
     /// Runs that ended.
@@ -23,8 +23,8 @@ pub struct Account {
     pub missed: u64,
     /// Files opened that were not predicted because they had been used a moment before.
     pub near: u64,
-    /// Reads of files that a run opened beyond as many as are recorded of one, or of all together: they
-    /// count for nothing else, and each time that they are opened. Told by the learner that saw
+    /// Reads of files that a run opened beyond as many as are recorded of one, or of all together, each
+    /// time that they are opened. Told by the learner that saw
     /// them ([`crate::Learner::account`]), and not kept.
     pub uncounted: u64,
     /// Predicted files that were not opened before their program ended or stopped matching.

@@ -10,7 +10,7 @@ use super::Source;
 use super::ways::{TRY_BYTES, Way};
 use super::work::Shared;
 use crate::Error;
-use crate::far::FarReader;
+use crate::far::{BEHIND_BYTES_MAX, FarReader};
 use crate::mapping::Mapping;
 use crate::sync::lock;
 
@@ -190,15 +190,16 @@ impl Shared<'_> {
         }
     }
 
-    /// Where reading ahead of a far part that ends at `end` must stop, and what is far behind that.
-    fn far_beyond(&self, end: u64) -> (u64, Vec<Range<u64>>) {
+    /// Where reading ahead of a far `part` must stop, and what is far behind that, if `enters` it.
+    fn far_beyond(&self, part: &Range<u64>, enters: bool) -> (u64, Vec<Range<u64>>) {
         // Beyond a file of which nothing is near there is nothing to spare.
         if !self.has_near {
             return (u64::MAX, Vec::new());
         }
         let picker = &lock(&self.state).picker;
-        let far_end = picker.far_end(end);
-        (far_end, FarReader::behind(end, picker.far_after(far_end)))
+        let end = picker.far_end(part.end);
+        let close = end..if enters { end.saturating_add(BEHIND_BYTES_MAX) } else { end };
+        (end, FarReader::behind(picker.far_in(close)))
     }
 
     /// Appends a part of the file to `buffer`.
@@ -215,7 +216,7 @@ impl Shared<'_> {
         buffer.resize(kept + bytes, 0);
         // Of what may be in memory a read says nothing about the device.
         let learn = (piece.place == Place::Far).then_some(&piece.device);
-        let (end, behind) = self.far_beyond(part.end);
+        let (end, behind) = self.far_beyond(&part, !far.goes_on_at(part.start));
         far.within(part.start, end, behind);
         if far.read(learn, part.start, &mut buffer[kept..])? < bytes {
             return Err(shrunk(&self.source, self.size));

@@ -60,8 +60,8 @@ pub(crate) const COUNTED: [Counted; 15] = [
         |account, _| account.missed,
     ),
     counted(
-        "nearfirst_uncounted_files_total",
-        "Files opened by runs of which as many as can be are recorded already, each time.",
+        "nearfirst_uncounted_reads_total",
+        "Times that files were opened to be read by runs of which as many as can be are recorded.",
         |account, _| account.uncounted,
     ),
     counted(
