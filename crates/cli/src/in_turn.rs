@@ -22,14 +22,12 @@ struct State<T> {
     /// Results that wait for their turn.
     waiting: BTreeMap<usize, T>,
     written: io::Result<()>,
-    /// Nobody waits any more for others to be written first.
-    is_open: bool,
 }
 
 impl<T> InTurn<T> {
     /// With results of so many numbers at most waiting for their turn; `None`: there is no order.
     pub(crate) fn new(ahead_max: Option<usize>) -> Self {
-        let state = State { next: 0, waiting: BTreeMap::new(), written: Ok(()), is_open: false };
+        let state = State { next: 0, waiting: BTreeMap::new(), written: Ok(()) };
         Self { ahead_max, state: Mutex::new(state), moved: Condvar::new() }
     }
 
@@ -69,25 +67,6 @@ impl<T> InTurn<T> {
         self.wait(number, 1).written.is_ok()
     }
 
-    /// Lets results wait for their turn however many there are.
-    pub(crate) fn open(&self) {
-        self.state().is_open = true;
-        self.moved.notify_all();
-    }
-
-    /// Writes those that wait for their turn, in order, since those before them do not come.
-    pub(crate) fn write_waiting(&self, mut write: impl FnMut(T) -> io::Result<()>) {
-        let mut state = self.state();
-        while state.written.is_ok()
-            && let Some((number, result)) = state.waiting.pop_first()
-        {
-            state.written = write(result);
-            state.next = number + 1;
-        }
-        drop(state);
-        self.moved.notify_all();
-    }
-
     /// Nothing more is written, because of this: who waits for their turn is not to.
     pub(crate) fn fail(&self, error: io::Error) {
         let mut state = self.state();
@@ -105,9 +84,7 @@ impl<T> InTurn<T> {
 
     /// Waits until fewer than `ahead` numbers come before this one.
     fn wait(&self, number: usize, ahead: usize) -> MutexGuard<'_, State<T>> {
-        let waits = |state: &mut State<T>| {
-            number >= state.next + ahead && state.written.is_ok() && !state.is_open
-        };
+        let waits = |state: &mut State<T>| number >= state.next + ahead && state.written.is_ok();
         self.moved.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -173,20 +150,6 @@ mod tests {
             numbers.results.fail(io::Error::other("late"));
             assert_eq!(numbers.results.into_written().unwrap_err().to_string(), "full");
         }
-    }
-
-    #[test]
-    fn those_before_which_others_do_not_come_are_written_in_order() {
-        let numbers = Numbers::new(Some(2));
-        numbers.results.open();
-        assert!([4, 0, 2].into_iter().all(|number| numbers.deliver(number)));
-        assert_eq!(numbers.written(), [0]);
-        numbers.results.write_waiting(|number| {
-            numbers.written.lock().unwrap().push(number);
-            Ok(())
-        });
-        assert_eq!(numbers.written(), [0, 2, 4]);
-        assert!(numbers.results.into_written().is_ok());
     }
 
     #[test]

@@ -1113,51 +1113,6 @@ fn an_interrupt_ends_the_children_with_the_run() {
     until("the child is gone", || rustix::process::test_kill_process(sleeper).is_err());
 }
 
-/// Writes, says so by a file, and writes once more when it is told to end.
-const TELLS_ITS_END: &str = "exec 2>/dev/null; trap 'echo ended $1; exit' TERM; echo begun $1; \
-                             : > $1.begun; while :; do sleep 0.1; done";
-
-#[test]
-fn what_commands_wrote_is_written_when_a_run_is_interrupted() {
-    let ground = ground();
-    let args = ["each", "-j2", "--ordered", "[ab].txt", "--", "sh", "-c", TELLS_ITS_END, "sh"];
-    let mut command = ground.command(&args);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let have_begun =
-        || ["a", "b"].iter().all(|n| ground.path().join(format!("{n}.txt.begun")).exists());
-    until("the commands run", have_begun);
-    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(stdout(&output), "begun a.txt\nended a.txt\nbegun b.txt\nended b.txt\n");
-    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(143), ""));
-}
-
-#[test]
-fn what_waits_for_its_turn_is_written_when_a_run_is_interrupted() {
-    let (ground, server) = (ground(), Misbehaving::new());
-    server.answer("/slow", Answer::bytes(testkit::noise(10 << 20, 1)).paced(1000));
-    ground.create("list", format!("{}\na.txt\nb.txt\n", server.url("/slow")));
-    let script = "echo of $1; : > $1.ended";
-    let args = ["each", "-j3", "--ordered", "@list", "--", "sh", "-c", script, "sh"];
-    let child = ground.command(&args).stdout(Stdio::piped()).spawn().unwrap();
-    until("commands have ended", || ground.path().join("b.txt.ended").exists());
-    until("commands have ended", || ground.path().join("a.txt.ended").exists());
-    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), &*stdout(&output)), (Some(143), "of a.txt\nof b.txt\n"));
-}
-
-#[test]
-fn a_run_that_is_interrupted_ends_though_nobody_reads_what_commands_wrote() {
-    let ground = ground();
-    let writes = "head -c 1000000 /dev/zero; : > begun; exec sleep 1000";
-    let mut command = ground.command(&["each", "a.txt", "--", "sh", "-c", writes]);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    until("the command runs", || ground.path().join("begun").exists());
-    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(143));
-}
-
 #[test]
 fn how_a_command_ends_is_known_where_children_are_ignored_from_the_start() {
     let ground = ground();

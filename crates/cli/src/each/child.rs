@@ -9,7 +9,6 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use nearfirst::Name;
@@ -21,16 +20,12 @@ use tokio::runtime::Handle;
 use crate::sets::interrupt::{self, Prepared};
 use crate::{human, messages, program};
 
-use super::print::Printer;
-
 /// How often it is tried to begin a command while none runs that would give back what is missing.
 const TRIES_ALONE: u32 = 10;
 /// How long is waited for that, each time, though none ends.
 const TRIES_EVERY: Duration = Duration::from_millis(100);
 /// How long a command may take to end when it is asked to.
 const ENDS_WITHIN: Duration = Duration::from_secs(3);
-/// How long whoever reads what commands wrote may take nothing of it, once the run is broken off.
-const TAKES_WITHIN: Duration = Duration::from_secs(3);
 
 /// Where what a command writes goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +54,6 @@ pub(super) enum Ended {
     BySignal(i32),
     /// By us: it was stopped because it is in the background of a terminal and would read from it.
     AtTerminal,
-    /// With the run, which is broken off.
-    BrokenOff,
 }
 
 impl From<ExitStatus> for Ended {
@@ -96,10 +89,6 @@ struct Groups {
     starting: usize,
     /// How many have ended.
     over: u64,
-    /// Of how many that have ended what they wrote is neither written nor waits for its turn.
-    undelivered: usize,
-    /// All that was written by commands of a run that is broken off is written.
-    is_written: bool,
     /// A command could not be begun though none ran, and none has been since.
     is_hopeless: bool,
     /// The run is broken off: nothing is begun.
@@ -107,16 +96,11 @@ struct Groups {
 }
 
 impl Children {
-    /// What they write, if it is kept, is kept in `folder`; if the run is broken off, what `printer` has
-    /// got of it by then is written yet.
+    /// What they write, if it is kept, is kept in `folder`.
     ///
     /// # Errors
     /// That there is no place for it.
-    pub(super) fn new(
-        folder: PathBuf,
-        streams: Streams,
-        printer: &Arc<Printer>,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn new(folder: PathBuf, streams: Streams) -> anyhow::Result<Self> {
         if streams == Streams::Kept {
             tempfile::tempfile_in(&folder).map_err(|error| {
                 let (folder, reason) = (human::name(&folder), messages::reason(&error));
@@ -127,14 +111,8 @@ impl Children {
             })?;
         }
         let running = Arc::<Running>::default();
-        let (ended, printer) = (Arc::clone(&running), Arc::clone(printer));
-        let end = move || {
-            ended.end();
-            if streams == Streams::Kept {
-                ended.write_all(&printer);
-            }
-        };
-        Ok(Self { running, folder, streams, _ended: interrupt::prepare(end) })
+        let ended = Arc::clone(&running);
+        Ok(Self { running, folder, streams, _ended: interrupt::prepare(move || ended.end()) })
     }
 
     /// Has commands stop where a terminal stops this process, and go on with it.
@@ -143,13 +121,7 @@ impl Children {
         interrupt::tell_of_stops(runtime, move |signal| lock(&running.groups).signal(signal));
     }
 
-    /// What a command wrote was handed to the printer.
-    pub(super) fn delivered(&self) {
-        lock(&self.running.groups).undelivered -= 1;
-        self.running.ended.notify_all();
-    }
-
-    /// Runs a command to its end; what it wrote is to be [`Children::delivered`]. Where there are too many files or processes for one more, it is begun
+    /// Runs a command to its end. Where there are too many files or processes for one more, it is begun
     /// once another has ended.
     ///
     /// # Errors
@@ -166,9 +138,10 @@ impl Children {
         groups.alive.remove(&group);
         groups.over += 1;
         self.running.ended.notify_all();
-        let ended = if groups.closed { Ended::BrokenOff } else { ended? };
-        groups.undelivered += usize::from(output.is_some());
-        Ok((ended, output))
+        if groups.closed {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        Ok((ended?, output))
     }
 
     fn begin(&self, words: &[OsString], name: &Name) -> io::Result<(Pid, Option<Output>)> {
@@ -289,33 +262,6 @@ impl Running {
         let waited = self.ended.wait_timeout_while(groups, ENDS_WITHIN, |groups| !groups.is_over());
         let (groups, _) = waited.unwrap_or_else(PoisonError::into_inner);
         groups.signal(Signal::KILL);
-    }
-
-    /// Has all written that commands wrote, for as long as somebody takes it. Who writes may wait for a
-    /// reader for ever, and holds what others would have to wait for.
-    fn write_all(self: &Arc<Self>, printer: &Arc<Printer>) {
-        let (running, to) = (Arc::clone(self), Arc::clone(printer));
-        let write = move || {
-            to.open();
-            let is_to_come = |groups: &mut Groups| !groups.is_over() || groups.undelivered > 0;
-            drop(running.ended.wait_while(lock(&running.groups), is_to_come));
-            to.write_waiting();
-            lock(&running.groups).is_written = true;
-            running.ended.notify_all();
-        };
-        if thread::Builder::new().name("each".into()).spawn(write).is_err() {
-            return;
-        }
-        let mut groups = lock(&self.groups);
-        loop {
-            let taken = printer.taken();
-            let waits = |groups: &mut Groups| !groups.is_written;
-            let waited = self.ended.wait_timeout_while(groups, TAKES_WITHIN, waits);
-            (groups, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            if groups.is_written || printer.taken() == taken {
-                return;
-            }
-        }
     }
 }
 

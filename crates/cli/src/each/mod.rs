@@ -94,17 +94,17 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     // What is begun later is ended before its files are removed.
     let folder = Folder::below(spill_folder.clone());
     let streams = if args.no_group { Streams::Shared } else { Streams::Kept };
+    let children = match Children::new(spill_folder, streams) {
+        Ok(children) => children,
+        Err(error) => return outcome::cannot_begin(&error),
+    };
+    children.stop_with_us(sets.engine().handle());
     let specs = sets.specs(&args.specs);
     let (options, record) = match args.order.begin(false, sets.engine().costs(), &specs) {
         Ok(begun) => begun,
         Err(error) => return outcome::cannot_begin(&error),
     };
-    let printer = Arc::new(Printer::new(options.order != Order::Ready));
-    let children = match Children::new(spill_folder, streams, &printer) {
-        Ok(children) => children,
-        Err(error) => return outcome::cannot_begin(&error),
-    };
-    children.stop_with_us(sets.engine().handle());
+    let is_ordered = options.order != Order::Ready;
     let set = Arc::new(sets.set_to_read(specs, options));
     let tally = Arc::new(Tally::default());
     // Commands that write by themselves would write into the line.
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         halts: args.halt_on_error,
         folder,
         children,
-        printer,
+        printer: Printer::new(is_ordered),
         tally: &tally,
         next: Mutex::new((0, record)),
         course: Course::of(&sets),
@@ -127,12 +127,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     if args.set.stats {
         sets::say_stats(sets.engine(), &tally);
     }
-    let Each { printer, children, cannot_go_on, .. } = each;
-    drop(children);
-    // Of a run that is being broken off it matters no more.
-    let written = Arc::into_inner(printer).map_or(Ok(()), Printer::into_written);
-    let code = outcome::exit_code(written);
-    if cannot_go_on.into_inner() { ExitCode::from(2) } else { code }
+    let cannot_go_on = each.cannot_go_on.load(Ordering::Relaxed);
+    let code = outcome::exit_code(each.printer.into_written());
+    if cannot_go_on { ExitCode::from(2) } else { code }
 }
 
 struct Each<'a> {
@@ -140,7 +137,7 @@ struct Each<'a> {
     halts: bool,
     folder: Folder,
     children: Children,
-    printer: Arc<Printer>,
+    printer: Printer,
     tally: &'a Tally,
     /// The number of the next member, and where the order is written down: held while it is waited for, so
     /// that numbers are in order.
@@ -166,12 +163,7 @@ impl Each<'_> {
                     None
                 }
             };
-            let is_kept = output.is_some();
-            let goes_on = self.printer.write(number, output);
-            if is_kept {
-                self.children.delivered();
-            }
-            if !goes_on {
+            if !self.printer.write(number, output) {
                 self.stop();
             }
         }
@@ -261,7 +253,6 @@ impl Each<'_> {
                 );
                 sets::say_of(name, what);
             }
-            Ended::BrokenOff => self.stop(),
             Ended::BySignal(signal) => {
                 self.failed();
                 sets::say_of(name, format_args!("{program} was ended by signal {signal}"));

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt as _;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::child::Output;
 use crate::in_turn::InTurn;
@@ -16,67 +15,45 @@ const BLOCK_BYTES: usize = 256 << 10;
 
 /// Writes outputs for several threads.
 #[derive(Debug)]
-pub(super) struct Printer {
-    outputs: InTurn<Option<Output>>,
-    /// Bytes that were taken off us.
-    taken: AtomicU64,
-}
+pub(super) struct Printer(InTurn<Option<Output>>);
 
 impl Printer {
     pub(super) fn new(is_ordered: bool) -> Self {
-        let outputs = InTurn::new(is_ordered.then_some(WAITING_MAX));
-        Self { outputs, taken: AtomicU64::new(0) }
+        Self(InTurn::new(is_ordered.then_some(WAITING_MAX)))
     }
 
     /// Writes the output of the member of this number, if it is its turn; `false` once nobody reads.
     pub(super) fn write(&self, number: usize, output: Option<Output>) -> bool {
-        self.outputs.deliver(number, output, |output| self.put(output))
-    }
-
-    /// No more commands are begun: what waits need not wait to be few.
-    pub(super) fn open(&self) {
-        self.outputs.open();
-    }
-
-    /// Writes what waits for its turn, since those before it do not come.
-    pub(super) fn write_waiting(&self) {
-        self.outputs.write_waiting(|output| self.put(output));
-    }
-
-    /// How many bytes were written.
-    pub(super) fn taken(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed)
+        self.0.deliver(number, output, |output| output.as_ref().map_or(Ok(()), put))
     }
 
     /// Whether all could be written.
     pub(super) fn into_written(self) -> io::Result<()> {
-        self.outputs.into_written()
+        self.0.into_written()
     }
+}
 
-    fn put(&self, output: Option<Output>) -> io::Result<()> {
-        let Some(output) = output else { return Ok(()) };
-        progress::wipe();
-        // Messages of a command are lost where nobody reads them; its output is not.
-        drop(self.copy(&output.stderr, &mut io::stderr().lock()));
-        self.copy(&output.stdout, &mut io::stdout().lock())
-    }
+fn put(output: &Output) -> io::Result<()> {
+    progress::wipe();
+    // Messages of a command are lost where nobody reads them; its output is not.
+    drop(copied(&output.stderr, &mut io::stderr().lock()));
+    copied(&output.stdout, &mut io::stdout().lock())
+}
 
-    /// Copies what is there now. Whoever the command has left behind writes on where the file's position
-    /// is, which is his, too.
-    fn copy(&self, from: &File, to: &mut impl Write) -> io::Result<()> {
-        let (mut at, end) = (0, from.metadata()?.len());
-        let mut block = vec![0; usize::try_from(end).unwrap_or(usize::MAX).min(BLOCK_BYTES)];
-        while at < end {
-            let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
-            let read = match from.read_at(&mut block[..most], at) {
-                Ok(0) => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                read => read?,
-            };
-            to.write_all(&block[..read])?;
-            at += read as u64;
-            self.taken.fetch_add(read as u64, Ordering::Relaxed);
-        }
-        to.flush()
+/// Copies what is there now. Whoever the command has left behind writes on where the file's position
+/// is, which is his, too.
+fn copied(from: &File, to: &mut impl Write) -> io::Result<()> {
+    let (mut at, end) = (0, from.metadata()?.len());
+    let mut block = vec![0; usize::try_from(end).unwrap_or(usize::MAX).min(BLOCK_BYTES)];
+    while at < end {
+        let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
+        let read = match from.read_at(&mut block[..most], at) {
+            Ok(0) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        to.write_all(&block[..read])?;
+        at += read as u64;
     }
+    to.flush()
 }
