@@ -261,6 +261,8 @@ _OF_FSSPEC = frozenset(
         *("default_block_size", "default_cache_type", "default_fill_cache"),
     }
 )
+# What goes on to the clients of s3fs, which are none here: nothing, if it is empty.
+_OF_CLIENTS = frozenset({"config_kwargs", "s3_additional_kwargs"})
 # What s3fs does not do unless it is told to, and is not done here.
 _OFF = frozenset({"cache_regions", "version_aware"})
 
@@ -279,7 +281,7 @@ def _options(options: Mapping[str, object] | None) -> dict[str, str]:
 
 def _says(name: object, value: object) -> bool:
     """Whether an option says anything."""
-    is_empty = value is None or (isinstance(value, Mapping) and not value)
+    is_empty = value is None or (name in _OF_CLIENTS and isinstance(value, Mapping) and not value)
     return not (is_empty or name in _OF_FSSPEC or (name in _OFF and value is False))
 
 

@@ -63,6 +63,14 @@ pub(crate) fn wipe() {
     without(|| {});
 }
 
+/// Takes the line away where nobody writes beside it: who does may wait for a reader that takes nothing.
+pub(crate) fn wipe_at_the_end() {
+    let shown = SHOWN.try_lock();
+    if shown.is_ok_and(|mut shown| std::mem::take(&mut *shown)) {
+        drop(write!(io::stderr(), "\r\x1b[K"));
+    }
+}
+
 /// Takes the line away, and lets none come until something short is written.
 pub(crate) fn without(write: impl FnOnce()) {
     let mut shown = lock(&SHOWN);

@@ -57,8 +57,13 @@ impl Pieces {
 
     /// Where a byte is first, at `from` or after it and before `to`.
     pub(crate) fn find(&self, byte: u8, from: usize, to: usize) -> Option<usize> {
-        let mut start = 0;
-        for piece in &self.pieces {
+        // What was looked through before is not gone through again.
+        let (mut first, mut start) = (self.pieces.len(), self.bytes);
+        while first > 0 && start > from {
+            first -= 1;
+            start -= self.pieces[first].len();
+        }
+        for piece in self.pieces.range(first..) {
             let within = |at: usize| at.saturating_sub(start).min(piece.len());
             let (first, end) = (within(from), within(to));
             if let Some(at) = memchr::memchr(byte, &piece[first..end.max(first)]) {

@@ -61,7 +61,7 @@ type Unit = fn(&[u8]) -> (u32, usize);
 const STRAY_BYTE: u32 = 0x11_0000;
 
 impl Fnmatch {
-    /// Compiles a pattern; every byte string is one. With `fold`, letter case does not count.
+    /// Compiles a pattern; every byte string is one.
     pub fn new(pattern: &[u8]) -> Self {
         Self::of(pattern, false, std::str::from_utf8(pattern).is_ok())
     }

@@ -65,6 +65,9 @@ pub(crate) fn run(exec: &Exec, entry: &Entry<'_>, session: &mut Session<'_>) -> 
         return false;
     }
     session.flush();
+    if session.is_closed {
+        return false;
+    }
     let words = exec.command.iter().map(|word| substitute(word, &file)).collect::<Vec<_>>();
     let place = match place(exec, entry) {
         Ok(place) => place,
@@ -137,6 +140,9 @@ fn run_gathered(exec: &Exec, session: &mut Session<'_>) {
         return;
     }
     session.flush();
+    if session.is_closed {
+        return;
+    }
     let mut words = exec.command.clone();
     words.extend(waiting.files);
     match start(&words, &waiting.place, session.list_is_stdin) {

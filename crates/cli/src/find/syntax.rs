@@ -502,12 +502,9 @@ impl<'a> Translation<'a> {
             let is_error = !self.syntax.ranges_may_be_empty;
             return if is_error { Err("Invalid range end".to_owned()) } else { Ok(()) };
         }
-        let parts = if is_of_capitals {
-            [(low, high.min('`')), (low.max('{'), high)]
-        } else {
-            [(low, high), ('b', 'a')]
-        };
-        for (low, high) in parts.into_iter().filter(|(low, high)| low <= high) {
+        let around = [(low, high.min('`')), (low.max('{'), high)];
+        let parts = if is_of_capitals { &around[..] } else { &[(low, high)] };
+        for &(low, high) in parts.iter().filter(|(low, high)| low <= high) {
             self.push_number(low);
             self.out.push('-');
             self.push_number(high);

@@ -160,7 +160,7 @@ fn undo_all() {
     for (_, undo) in all.into_iter().rev() {
         undo();
     }
-    progress::wipe();
+    progress::wipe_at_the_end();
 }
 
 /// Ends the process as a shell says that a signal ended it.

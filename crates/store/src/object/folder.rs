@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
-use rustix::io::Errno;
 
 use super::glob::{Page, Pages};
 use super::place::Root;
@@ -178,19 +177,10 @@ impl Folder {
             Ok(_) => page.others.push(Entry::named(name)),
             // It was removed meanwhile.
             Err(error) if error.kind() == ErrorKind::NotFound && !is_link => {}
-            Err(error) if is_link && leads_nowhere(&error) => {
-                page.others.push(Entry::named(name));
-            }
-            // It leads where this user may not look: who reads it is told.
+            // It leads nowhere, or where this user may not look: who reads it is told.
             Err(_) => page.entries.push(Entry::named(name)),
         }
     }
-}
-
-/// Whether a link of which the system says this leads to nothing, or back to itself.
-fn leads_nowhere(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-        || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 #[cfg(test)]

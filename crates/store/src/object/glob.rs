@@ -52,7 +52,7 @@ pub(super) struct Page {
     pub(super) folders: Vec<String>,
     /// The same of links to folders.
     pub(super) links: Vec<String>,
-    /// What has no content to read: pipes, devices, sockets, links to such, and links to nothing.
+    /// What has no content to read: pipes, devices, sockets, and links to such.
     pub(super) others: Vec<Entry>,
     /// What cannot be asked for, since its name is no text; of folders up to and with a slash.
     pub(super) unnamed: Vec<String>,

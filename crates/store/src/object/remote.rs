@@ -547,10 +547,7 @@ impl Names {
                     kept.push(store.entry(store.root.name(&path), &found));
                 }
                 Err(error) if error.is_transient() => self.failed = Some(error),
-                Err(Error::NotFound { .. }) => {
-                    page.others.push(store.entry(store.root.name(&path), &link));
-                }
-                // It leads where this user may not look, or back to itself: who reads it is told.
+                // It leads nowhere, or where this user may not look: who reads it is told.
                 Err(_) => page.entries.push(store.entry(store.root.name(&path), &link)),
             }
         }
