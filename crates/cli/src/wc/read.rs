@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::Path;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 
 use nearfirst::fetch::{self, ScanOptions, Source};
 use nearfirst::{Costs, Member, MemberError, Status};
@@ -125,20 +125,16 @@ impl<'a> Reader<'a> {
         let Task { wanted, encoding, costs, options, .. } = self.task;
         let options = ScanOptions { whole_holes: true, ..options };
         let pieces = Pieces::new(encoding);
-        // What all but the last bytes of a hole are made of.
-        let zeros = LazyLock::new(|| Summary::of(&vec![0; options.chunk_bytes], wanted, encoding));
+        let zero = Summary::of(&[0], wanted, encoding);
         let alone = lock(&self.scanning);
         let scanned = fetch::scan(
             &Source { file, path, costs },
             &options,
             |chunk, _| {
-                let length = chunk.bytes.len() as u64;
-                if !chunk.hole || length < options.chunk_bytes as u64 {
-                    return Summary::of(chunk.bytes, wanted, encoding);
+                if chunk.hole {
+                    return zero.repeated(chunk.length);
                 }
-                let rest = usize::try_from(chunk.length % length).expect("it is shorter");
-                let rest = Summary::of(&chunk.bytes[..rest], wanted, encoding);
-                zeros.repeated(chunk.length / length).merge(rest)
+                Summary::of(chunk.bytes, wanted, encoding)
             },
             |range, summary, _| pieces.add(range, summary),
         );
