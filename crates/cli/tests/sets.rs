@@ -47,6 +47,11 @@ fn ls_has_the_habits_of_ls() {
     let sorted = |key| stdout(&ground.run(&["ls", key, "empty", "small", "large"]));
     assert_eq!(sorted("--sort=size"), "large\nsmall\nempty\n");
     assert_eq!(sorted("--sort=time"), "empty\nlarge\nsmall\n");
+    let told = |keys: &[&str]| {
+        let told = ground.run(&[&["ls", "--json"], keys, &["large", "small", "empty"]].concat());
+        stdout(&told).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&["--sort=size"]), told(&["--ordered"]), "as much as without sorting");
     let long = stdout(&ground.run(&["ls", "-lh", "large"]));
     assert!(long.trim_start().starts_with("1.5 KiB "), "{long}");
 }

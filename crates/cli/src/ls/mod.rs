@@ -1,5 +1,6 @@
 //! `nearfirst ls`: the names of a set and what is known of them, as they become known.
 
+mod kept;
 mod record;
 mod table;
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use clap::{ArgAction, ValueEnum, ValueHint};
 use nearfirst::{Entry, Kind, Name, Set, Spec};
 
+use self::kept::{Keeper, Kept};
 use crate::sets::flags::{JobFlags, SetFlags};
 use crate::sets::listing::{self, Item};
 use crate::sets::order::OrderFlags;
@@ -21,6 +23,8 @@ use crate::{human, json, messages, outcome};
 
 /// Sorted names that are printed together, in columns of the same width.
 const SORTED_BATCH: usize = 1 << 16;
+/// Of these, so many are looked up together.
+const LOOKED_UP_BATCH: usize = 1 << 10;
 
 const LONG_ABOUT: &str = "\
 List the objects that specs name, as they become known
@@ -186,27 +190,36 @@ impl Listing<'_> {
                 let mut items = set.digest_by_name().peekable();
                 drop(shown);
                 while items.peek().is_some() {
-                    self.batch(items.by_ref().take(SORTED_BATCH).collect())?;
+                    let mut entries = Vec::new();
+                    while entries.len() < SORTED_BATCH && items.peek().is_some() {
+                        entries.extend(self.found(items.by_ref().take(LOOKED_UP_BATCH).collect()));
+                    }
+                    self.print(&entries)?;
                 }
                 Ok(())
             }
-            Some(SortKey::Size) => self.sorted(set, |entry| Reverse(entry.likely_size())),
-            Some(SortKey::Time) => self.sorted(set, |entry| Reverse(entry.modified)),
+            Some(SortKey::Size) => self.sorted(set, |kept| Reverse(kept.size)),
+            Some(SortKey::Time) => self.sorted(set, |kept| Reverse(kept.modified)),
         }
     }
 
     /// By what may have to be asked for; what is alike by name.
-    fn sorted<K: Ord>(&mut self, set: &Arc<Set>, key: impl Fn(&Entry) -> K) -> io::Result<()> {
+    fn sorted<K: Ord>(&mut self, set: &Arc<Set>, key: impl Fn(&Kept) -> K) -> io::Result<()> {
         let shown = progress::show_names_beside_output(set);
-        let mut entries = Vec::new();
+        let in_detail = self.args.long || self.args.json;
+        let mut keeper = Keeper::new(in_detail);
+        let mut kept = Vec::new();
         let gathered = listing::in_batches(set, |batch| {
-            entries.extend(self.found(batch));
+            kept.extend(self.found(batch).into_iter().map(|entry| keeper.keep(entry)));
             Ok(())
         });
         drop(shown);
         gathered?;
-        entries.sort_by(|one, two| key(one).cmp(&key(two)).then_with(|| one.name.cmp(&two.name)));
-        entries.chunks(SORTED_BATCH).try_for_each(|entries| self.print(entries))
+        kept.sort_unstable_by(|one, two| {
+            key(one).cmp(&key(two)).then_with(|| one.name().cmp(two.name()))
+        });
+        kept.chunks(SORTED_BATCH)
+            .try_for_each(|kept| self.print(&kept.iter().map(Kept::entry).collect::<Vec<_>>()))
     }
 
     fn batch(&mut self, batch: Vec<Item>) -> io::Result<()> {
