@@ -732,21 +732,23 @@ fn cp_writes_to_no_file_that_was_linked_to_where_it_keeps_a_part() {
 }
 
 #[test]
-fn a_part_of_another_umask_is_gone_on_with_and_narrowed() {
+fn a_part_of_another_umask_is_gone_on_with_and_gets_the_permissions_of_this_one() {
     let (ground, server) = (ground(), Misbehaving::new());
     let bytes = testkit::noise(1 << 20, 1);
     server.answer("/f", Answer::bytes(&bytes).etag("\"e\""));
     let copied = ground.path().join("to/f");
-    for (umask, mode) in [("22", 0o644), ("77", 0o600), ("0", 0o666)] {
+    let narrowed = [(0o666, "22", 0o644), (0o666, "77", 0o600), (0o666, "0", 0o666)];
+    let widened = [(0o600, "22", 0o644), (0o600, "77", 0o600), (0o600, "0", 0o666)];
+    for (begun, umask, mode) in [narrowed, widened].concat() {
         begin_copy(&ground, "f", &bytes);
         let part = ground.path().join("to/.f.nearfirst-part");
-        fs::set_permissions(part, fs::Permissions::from_mode(0o666)).unwrap();
+        fs::set_permissions(part, fs::Permissions::from_mode(begun)).unwrap();
         let args = ["cp", "--force", "--stats", &server.url("/f"), "to/"];
         let output = ground.command_with_umask(umask, &args).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         assert!(stderr(&output).contains("1 gone on with"), "{}", stderr(&output));
         assert!(fs::read(&copied).unwrap() == bytes);
-        assert_eq!(copied.metadata().unwrap().mode() & 0o7777, mode, "{umask}");
+        assert_eq!(copied.metadata().unwrap().mode() & 0o7777, mode, "{begun:o} {umask}");
         fs::set_permissions(&copied, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(fs::read_dir(ground.path().join("to")).unwrap().count(), 1);
     }

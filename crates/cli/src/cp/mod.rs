@@ -141,7 +141,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let plan = Arc::new(Plan::new(sets.looks().clone(), target, args.existing()));
+    let plan = Plan::new(sets.looks().clone(), target, args.existing(), args.dry_run);
+    let plan = Arc::new(plan);
     let written =
         if args.dry_run { dry_run(&sets, &plan, specs) } else { copy(args, &sets, &plan, specs) };
     outcome::exit_code(written)

@@ -11,8 +11,10 @@
 //! the user, since file systems may give all files, or those of root, to
 //! another. Any other part is refused, and left. A file of ours that has
 //! further names loses this one, and is not written to. Where a file system
-//! tells all files to be one user's, it keeps nobody from any of them, and
-//! neither does this.
+//! tells all files to be one user's, it mostly keeps nobody from any of them,
+//! and neither does this. NFSv4 whose users the two sides cannot match tells
+//! all files to be nobody's, though its server does keep users apart: there
+//! this takes another's part for its own.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -24,7 +26,7 @@ use std::time::SystemTime;
 
 use nearfirst::Version;
 use rustix::event::{Timespec, poll};
-use rustix::fs::{CWD, FlockOperation, RenameFlags};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::human;
@@ -49,30 +51,36 @@ pub(super) fn is_ours(name: &[u8]) -> bool {
     name.starts_with(b".") && (name.ends_with(PART) || name.ends_with(VERSION))
 }
 
-/// How much of a file is here from an earlier run, of the same version.
-pub(super) fn resumable(dest: &Path, version: &Version, size: Option<u64>) -> u64 {
-    let known = noted(dest).is_ok_and(|known| known == version.as_str().as_bytes());
+/// How much of a file is here from an earlier run, of the same version. A run that `is_dry` makes no
+/// file to find out whose they are.
+pub(super) fn resumable(dest: &Path, version: &Version, size: Option<u64>, is_dry: bool) -> u64 {
     let part = beside(dest, PART);
-    let about = fs::symlink_metadata(&part).ok();
-    let own = about.filter(|about| about.nlink() <= 1 && is_own(about, &part));
-    let length = own.map_or(0, |about| about.len());
-    if known && size.is_none_or(|size| length <= size) { length } else { 0 }
+    let (Ok((known, noted)), Ok(about)) = (noted(dest), fs::symlink_metadata(&part)) else {
+        return 0;
+    };
+    let is_of_use = known == version.as_str().as_bytes()
+        && about.nlink() <= 1
+        && size.is_none_or(|size| about.len() <= size);
+    if !is_of_use {
+        return 0;
+    }
+    let own = if is_dry { user() } else { own_beside(&part) };
+    if [noted.uid(), about.uid()] == [own; 2] { about.len() } else { 0 }
 }
 
-/// The version that was noted of a part.
-fn noted(dest: &Path) -> io::Result<Vec<u8>> {
+/// The version that was noted of a part, and of what file.
+fn noted(dest: &Path) -> io::Result<(Vec<u8>, Metadata)> {
     let mut options = OpenOptions::new();
     // Others may have put a FIFO there, of which opening for reading would never return.
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    let path = beside(dest, VERSION);
-    let file = options.open(&path)?;
+    let file = options.open(beside(dest, VERSION))?;
     let about = file.metadata()?;
-    if !about.is_file() || !is_own(&about, &path) {
+    if !about.is_file() {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut version = Vec::new();
     file.take(VERSION_BYTES_MAX + 1).read_to_end(&mut version)?;
-    Ok(version)
+    Ok((version, about))
 }
 
 /// Whether an earlier run has left a part.
@@ -109,7 +117,7 @@ impl Part {
         if let Some(folder) = dest.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(|error| not_made(folder, error))?;
         }
-        let file = locked(&beside(dest, PART), mode)?;
+        let (file, new_mode) = locked(&beside(dest, PART), mode)?;
         let mut part = Self {
             file,
             dest: dest.to_owned(),
@@ -118,8 +126,12 @@ impl Part {
             has_holes: false,
             is_finished: false,
         };
-        if version.is_none_or(|version| resumable(dest, version, size) == 0) {
+        if version.is_none_or(|version| resumable(dest, version, size, false) == 0) {
             part.begin_anew(version)?;
+        }
+        // Not before bytes of another version are gone, which fewer may have been allowed to read.
+        if let Some(new_mode) = new_mode {
+            part.set_mode(new_mode)?;
         }
         part.file.seek(SeekFrom::End(0))?;
         Ok(part)
@@ -261,12 +273,13 @@ impl Part {
 
     /// Takes away what its writer needed and the file is not to have.
     fn narrow(&self) -> io::Result<()> {
-        let mut permissions = self.file.metadata()?.permissions();
-        let mode = permissions.mode();
-        if mode & 0o777 & !self.mode != 0 {
-            permissions.set_mode(mode & self.mode);
+        self.set_mode(self.file.metadata()?.mode() & self.mode)
+    }
+
+    fn set_mode(&self, mode: u32) -> io::Result<()> {
+        if self.file.metadata()?.mode() & 0o777 != mode & 0o777 {
             // Not every file system keeps them.
-            drop(self.file.set_permissions(permissions));
+            drop(self.file.set_permissions(Permissions::from_mode(mode & 0o777)));
         }
         Ok(())
     }
@@ -298,8 +311,8 @@ pub(super) fn sync_folder(folder: &Path) {
     drop(File::open(folder).and_then(|folder| folder.sync_all()));
 }
 
-/// Opens a part for one writer: a new one, or one of ours.
-fn locked(path: &Path, mode: u32) -> io::Result<File> {
+/// Opens a part for one writer: a new one, or one of ours, with the permissions that a new one would have.
+fn locked(path: &Path, mode: u32) -> io::Result<(File, Option<u32>)> {
     // The next run is to write it, too.
     let mode = mode | 0o600;
     let mut pauses = 0..PAUSES_MAX;
@@ -328,8 +341,14 @@ fn locked(path: &Path, mode: u32) -> io::Result<File> {
             pause().ok_or_else(|| io::Error::other("another run is writing it"))?;
         }
         // Between the two another run may have made it the file, which is not to be written to.
-        if is_at(&file, path)? && (is_new || taken_over(&file, path, mode)?) {
-            return Ok(file);
+        if !is_at(&file, path)? {
+            continue;
+        }
+        if is_new {
+            return Ok((file, None));
+        }
+        if let Some(new_mode) = taken_over(&file, path, mode)? {
+            return Ok((file, Some(new_mode)));
         }
     }
     Err(io::Error::other("another run is writing it"))
@@ -353,38 +372,53 @@ fn new_or_old(path: &Path, mode: u32) -> io::Result<(File, bool)> {
     Err(io::Error::other("another run is writing it"))
 }
 
-/// Makes the part of an earlier run of ours that of this run. Another's is refused; whether it is still there.
-fn taken_over(file: &File, path: &Path, mode: u32) -> io::Result<bool> {
+/// Makes the part of an earlier run of ours that of this run. Another's is refused; if it is still there,
+/// the permissions that a new one would have.
+fn taken_over(file: &File, path: &Path, mode: u32) -> io::Result<Option<u32>> {
     let about = file.metadata()?;
-    let new = new_beside(path, mode)?;
+    // One without a name would get more than the umask leaves, before Linux 6.0.
+    let new = named_beside(path, mode)?;
     if about.uid() != new.uid() {
         return Err(of_another(path, &about));
     }
     if about.nlink() > 1 {
         fs::remove_file(path)?;
-        return Ok(false);
+        return Ok(None);
     }
-    // It was made with another umask.
-    if about.mode() & 0o777 & !new.mode() != 0 {
-        file.set_permissions(Permissions::from_mode(about.mode() & 0o777 & new.mode()))?;
-    }
-    Ok(true)
+    Ok(Some(new.mode()))
 }
 
-/// Whether a file at a path is whose new files are that this run makes beside it.
-fn is_own(about: &Metadata, path: &Path) -> bool {
-    about.uid() == rustix::process::geteuid().as_raw()
-        || new_beside(path, 0o600).is_ok_and(|new| about.uid() == new.uid())
+/// Whose new files are that this run makes beside a path; where it cannot, the user's.
+fn own_beside(path: &Path) -> u32 {
+    let new = unnamed_beside(path).or_else(|_| named_beside(path, 0o600));
+    new.map_or_else(|_| user(), |new| new.uid())
 }
 
-/// What a new file beside a path is: whose, and with what permissions.
-fn new_beside(path: &Path, mode: u32) -> io::Result<Metadata> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// What a new file beside a path is, of which nothing is left if this run is killed. Not every file
+/// system has those.
+fn unnamed_beside(path: &Path) -> io::Result<Metadata> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let new = rustix::fs::open(folder_of(path), flags, Mode::RUSR | Mode::WUSR)?;
+    File::from(new).metadata()
+}
+
+/// The same of one whose name is that of a part, with the permissions that it gets.
+fn named_beside(path: &Path, mode: u32) -> io::Result<Metadata> {
     let new = tempfile::Builder::new()
-        .prefix(".nearfirst-")
+        .prefix(".")
+        .suffix(OsStr::from_bytes(PART))
         .permissions(Permissions::from_mode(mode))
-        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        .tempfile_in(folder_of(path))?;
     new.as_file().metadata()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 /// What a file is first written under may be there already, as what it cannot be.
@@ -401,7 +435,7 @@ fn in_the_way(path: &Path, error: io::Error) -> io::Error {
 /// What keeps a file from being used may be that it is another's.
 fn not_ours(path: &Path, error: io::Error) -> io::Error {
     match fs::symlink_metadata(path) {
-        Ok(there) if !is_own(&there, path) => of_another(path, &there),
+        Ok(there) if there.uid() != own_beside(path) => of_another(path, &there),
         _ => error,
     }
 }
@@ -497,9 +531,9 @@ mod tests {
         part.write(b"half").expect("written");
         assert!(Part::open(&dest, Some(&one), Some(8), 0o666).is_err(), "one writer at a time");
         drop(part);
-        assert_eq!(resumable(&dest, &one, Some(8)), 4);
-        assert_eq!(resumable(&dest, &two, Some(8)), 0);
-        assert_eq!(resumable(&dest, &one, Some(3)), 0, "longer than the object");
+        assert_eq!(resumable(&dest, &one, Some(8), false), 4);
+        assert_eq!(resumable(&dest, &two, Some(8), false), 0);
+        assert_eq!(resumable(&dest, &one, Some(3), false), 0, "longer than the object");
         let mut part = Part::open(&dest, Some(&one), Some(8), 0o666).expect("opened");
         part.write(b"half").expect("written");
         part.finish(None, false).expect("finished");
@@ -507,6 +541,25 @@ mod tests {
             (names(folder.path()), fs::read(&dest).expect("there")),
             (vec!["a".into()], b"halfhalf".to_vec())
         );
+    }
+
+    #[test]
+    fn whose_new_files_are_is_found_out_without_a_name_and_in_a_dry_run_without_a_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dest = folder.path().join("a");
+        let version = Version::new("1");
+        let mut part = Part::open(&dest, Some(&version), None, 0o666).expect("opened");
+        part.write(b"half").expect("written");
+        drop(part);
+        let looked = |is_dry| {
+            renamed_and_removed(&dest, || assert_eq!(resumable(&dest, &version, None, is_dry), 4))
+        };
+        assert_eq!(looked(true), [""; 0]);
+        assert_eq!(looked(false).is_empty(), unnamed_beside(&dest).is_ok());
+        let gone = renamed_and_removed(&dest, || {
+            assert_eq!(named_beside(&dest, 0o600).expect("made").uid(), own_beside(&dest));
+        });
+        assert!(!gone.is_empty() && gone.iter().all(|name| is_ours(name.as_bytes())), "{gone:?}");
     }
 
     #[test]
@@ -589,7 +642,7 @@ mod tests {
         let ended = renamed_and_removed(&dest, || part.discard());
         assert_eq!(ended, [".a.nearfirst-version", ".a.nearfirst-part"]);
         begun().finish(None, false).expect_err("it is there");
-        assert_eq!(resumable(&dest, &version, None), 5);
+        assert_eq!(resumable(&dest, &version, None, false), 5);
     }
 
     #[test]

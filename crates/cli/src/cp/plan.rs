@@ -53,6 +53,8 @@ pub(super) struct Plan {
     /// The folder of the target without links, once it is there.
     real_target: OnceLock<PathBuf>,
     existing: Existing,
+    /// Whether nothing is to be written, not even to find out whose files are.
+    is_dry: bool,
     state: Mutex<State>,
     copied: AtomicU64,
     left: AtomicU64,
@@ -70,13 +72,14 @@ struct State {
 }
 
 impl Plan {
-    /// Of copies to this target.
-    pub(super) fn new(looks: Looks, target: Target, existing: Existing) -> Self {
+    /// Of copies to this target, which are only told of if it `is_dry`.
+    pub(super) fn new(looks: Looks, target: Target, existing: Existing, is_dry: bool) -> Self {
         Self {
             looks,
             target,
             real_target: OnceLock::new(),
             existing,
+            is_dry,
             state: Mutex::default(),
             copied: AtomicU64::new(0),
             left: AtomicU64::new(0),
@@ -218,9 +221,9 @@ impl Plan {
         let resume_at = match &entry.version {
             // Its first bytes are here, but the rest must be recalled as if none were.
             Some(version) if is_left && !entry.tier.is_cold() => {
-                let (version, size) = (version.clone(), entry.size);
-                self.looked(dest.clone(), move |dest| part::resumable(&dest, &version, size))
-                    .await?
+                let (version, size, is_dry) = (version.clone(), entry.size, self.is_dry);
+                let resumable = move |dest: PathBuf| part::resumable(&dest, &version, size, is_dry);
+                self.looked(dest.clone(), resumable).await?
             }
             _ => 0,
         };
