@@ -12,7 +12,7 @@
 //! another. Any other part is refused, and left. A file of ours that has
 //! further names loses this one, and is not written to. Where a file system
 //! tells all files to be one user's, it mostly keeps nobody from any of them,
-//! and neither does this. NFSv4 whose users the two sides cannot match tells
+//! and neither does this. NFS 4 whose users the two sides cannot match tells
 //! all files to be nobody's, though its server does keep users apart: there
 //! this takes another's part for its own.
 
