@@ -289,16 +289,18 @@ fn sftp(options: &mut Options<'_>, authority: &str) -> Result<(), &'static str> 
     // They are words of `ssh`, to which what begins with a dash is an option, and any may be a program to run.
     let is_word = |word: &str| !word.starts_with('-') && !word.contains(char::is_control);
     let is_of_host = |c: char| c.is_ascii_alphanumeric() || "._:%[]-".contains(c);
-    if !is_word(host) || !host.chars().all(is_of_host) {
+    let is_named = !host.rsplit_once(':').map_or(host, |(name, _port)| name).is_empty();
+    if !is_named || !is_word(host) || !host.chars().all(is_of_host) {
         return Err("a host has letters, digits and ._:%[]- in its name, and begins with no dash");
     }
     options.set("endpoint", format!("ssh://{host}"));
     options.set("root", "/");
     if let Some(user) = user {
         let is_odd = |c: char| c.is_whitespace() || NO_USER.contains(c);
-        if !is_word(user) || user.contains(is_odd) {
+        // At the end of the name it quotes what follows.
+        if !is_word(user) || user.contains(is_odd) || user.ends_with('\\') {
             return Err("a user's name has no blanks or quotes, nothing else that a shell \
-                        takes for more than text, and begins with no dash");
+                        takes for more than text, begins with no dash and ends with no \\");
         }
         options.set("user", user);
     }

@@ -395,10 +395,11 @@ fn names_and_options_that_cannot_be_right_are_refused() {
     assert!(refused("file://host/a").contains("file:///"));
     assert!(refused("webdav:///a").contains("no bucket or host"));
     assert!(refused("gopher://host/a").contains("gopher"));
-    for host in ["-oProxyCommand=id", "user@-v", "a b", "host;id", "host$x", "h\u{f6}st"] {
+    let bytes = ["a b", "host;id", "host$x", "h\u{f6}st"];
+    for host in bytes.into_iter().chain(["-oProxyCommand=id", "user@-v", "me@", "me@:22"]) {
         assert!(refused(&format!("sftp://{host}/a")).contains("a host has letters"), "{host}");
     }
-    for user in ["-l", "a b", "$(id)", "a'b", "`id`"] {
+    for user in ["-l", "a b", "$(id)", "a'b", "`id`", "me\\"] {
         assert!(refused(&format!("sftp://{user}@host/a")).contains("a user's name"), "{user}");
     }
     for host in ["me@host", "DOMAIN\\me@host_1.example", "[fe80::1%eth0]:22", "me:word@1.2.3.4"] {
