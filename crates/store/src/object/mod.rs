@@ -21,6 +21,7 @@ mod folder;
 mod glob;
 mod place;
 mod remote;
+mod rounds;
 mod s3;
 mod services;
 mod sums;

@@ -1,7 +1,5 @@
 //! The HTTP of one operation of `OpenDAL`: over our own wire, and remembering what the server said.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -10,6 +8,7 @@ use opendal::{Buffer, ErrorKind, HttpBody, HttpTransport};
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue};
 
 use super::error::Refusal;
+use super::rounds::{Asked, GOES_ROUND};
 use super::wire::{Wire, passes};
 use crate::exchange::{content_range, fields, unanswered};
 use crate::patience::{ATTEMPTS, pause, waits};
@@ -28,14 +27,7 @@ pub(super) struct Transport {
     is_patient: Arc<AtomicBool>,
     is_waiting: Arc<AtomicBool>,
     begun: Arc<AtomicU64>,
-    pages: Arc<Mutex<Option<Pages>>>,
-}
-
-/// Which pages of a listing were asked for, by hashes of their addresses: there may be millions.
-#[derive(Debug, Default)]
-struct Pages {
-    seen: HashSet<u64>,
-    hasher: RandomState,
+    pages: Arc<Mutex<Option<Asked>>>,
 }
 
 /// What stood in the way of the last request.
@@ -67,7 +59,7 @@ impl Transport {
     /// The same, for a listing whose pages have addresses of their own, each with what the page before it
     /// said: one that comes again would be followed by the same pages for ever.
     pub(super) fn of_pages(self) -> Self {
-        *lock(&self.pages) = Some(Pages::default());
+        *lock(&self.pages) = Some(Asked::default());
         self
     }
 
@@ -119,8 +111,7 @@ impl Transport {
         else {
             return false;
         };
-        let hash = pages.hasher.hash_one(request.uri());
-        request.method() == http::Method::GET && !pages.seen.insert(hash)
+        request.method() == http::Method::GET && pages.again(request.uri())
     }
 
     fn remember(&self, said: Said) {
@@ -198,9 +189,8 @@ impl HttpTransport for Transport {
         request: http::Request<Buffer>,
     ) -> opendal::Result<http::Response<HttpBody>> {
         if self.goes_round(&request) {
-            let reason = "the listing goes round: its next page is one that came already";
-            self.remember(Said::Failed(Error::refused(self.name.clone(), reason)));
-            return Err(opendal::Error::new(ErrorKind::Unexpected, reason));
+            self.remember(Said::Failed(Error::refused(self.name.clone(), GOES_ROUND)));
+            return Err(opendal::Error::new(ErrorKind::Unexpected, GOES_ROUND));
         }
         for wait in waits(ATTEMPTS) {
             let answer = self.answer(request.clone()).await;

@@ -247,13 +247,28 @@ fn a_listing_goes_on_over_pages_and_begins_before_it_ends() {
 #[test]
 fn a_listing_that_goes_round_ends_with_an_error() {
     let (server, stores) = scripted();
-    let page = "<ListBucketResult><IsTruncated>true</IsTruncated>\
-        <NextContinuationToken>again</NextContinuationToken>\
-        <Contents><Key>a</Key></Contents></ListBucketResult>";
-    server.answer("/bucket", Answer::bytes(page));
-    server.answer("/bucket/", Answer::bytes(page));
-    let listed = listed(&stores, "s3://bucket/*");
-    assert!(matches!(listed[..], [Ok(_), Err(Error::Refused { .. })]), "{listed:?}");
+    let page = |key: &str, next: &str| {
+        Answer::bytes(format!(
+            "<ListBucketResult><IsTruncated>true</IsTruncated>\
+             <NextContinuationToken>{next}</NextContinuationToken>\
+             <Contents><Key>{key}</Key></Contents></ListBucketResult>"
+        ))
+    };
+    let goes_round = |error: &Error| error.to_string().contains("the listing goes round");
+    // Each page is followed by itself.
+    server.answer("/bucket/", page("a", "again"));
+    let found = listed(&stores, "s3://bucket/*");
+    assert!(matches!(&found[..], [Ok(_), Err(error)] if goes_round(error)), "{found:?}");
+
+    // From the third page to the second.
+    server.reset_counts();
+    server.answer("/bucket/", page("d", "3"));
+    server.nth(1, page("a", "2"));
+    server.nth(2, page("b", "3"));
+    server.nth(3, page("c", "2"));
+    let found = listed(&stores, "s3://bucket/*");
+    assert!(matches!(&found[..], [Ok(_), Ok(_), Err(error)] if goes_round(error)), "{found:?}");
+    assert_eq!(server.total().requests, 3);
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub(crate) use self::settings::Environment;
 use self::settings::Settings;
 use super::glob::{self, Folders, Page, Pages};
 use super::place::Root;
+use super::rounds::{Asked, GOES_ROUND};
 use super::wire::{Redirects, Wire};
 use crate::exchange::{Cover, content_range, covered, fields, unanswered};
 use crate::patience::patiently;
@@ -116,9 +117,9 @@ impl Folders for Bucket {
     }
 
     fn pages(&self, prefix: &str, deep: bool) -> Pages {
-        let start = Some((Arc::clone(&self.0), prefix.to_owned(), Ok(None)));
+        let start = Some((Arc::clone(&self.0), prefix.to_owned(), Asked::default(), Ok(None)));
         stream::try_unfold(start, move |state| async move {
-            let Some((bucket, prefix, after)) = state else { return Ok(None) };
+            let Some((bucket, prefix, mut asked, after)) = state else { return Ok(None) };
             let after: Result<Option<String>, Error> = after;
             let after = after?;
             let listing = patiently(|| bucket.page(&prefix, deep, after.as_deref())).await?;
@@ -130,15 +131,12 @@ impl Folders for Bucket {
             let refused = |reason| Error::refused(bucket.root.name(&prefix), reason);
             let next = match listing.next() {
                 Ok(None) => return Ok(Some((page, None))),
-                Ok(token) if token == after.as_deref() => {
-                    let reason = "the listing goes round: its next page is the one that just came";
-                    return Err(refused(reason));
-                }
+                Ok(token) if asked.again(token) => return Err(refused(GOES_ROUND)),
                 Ok(token) => Ok(token.map(str::to_owned)),
                 // What is here comes before it.
                 Err(reason) => Err(refused(reason)),
             };
-            Ok(Some((page, Some((bucket, prefix, next)))))
+            Ok(Some((page, Some((bucket, prefix, asked, next)))))
         })
         .boxed()
     }
