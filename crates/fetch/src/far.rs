@@ -327,16 +327,19 @@ impl Reads<'_> {
     fn read(&self, offset: u64, buffer: &mut [u8], ask: Vec<Range<u64>>) -> io::Result<usize> {
         match self {
             Self::Here(file) => {
-                ask.into_iter().for_each(|range| drop(advise::fetch(file, range)));
+                ask_for(file, ask);
                 file.read_at(buffer, offset)
             }
             Self::Apart(apart) => {
-                let first = move |file: &File| {
-                    ask.into_iter().for_each(|range| drop(advise::fetch(file, range)));
-                };
-                apart.read_at(offset, buffer, STEP_BYTES, first)
+                apart.read_at(offset, buffer, STEP_BYTES, move |file| ask_for(file, ask))
             }
         }
+    }
+}
+
+fn ask_for(file: &File, ranges: Vec<Range<u64>>) {
+    for range in ranges {
+        drop(advise::fetch(file, range));
     }
 }
 
