@@ -24,7 +24,7 @@ const STEP_BYTES: usize = 256 << 10;
 /// kernel takes the next page away with those that were read, until others have grown old enough to go
 /// first, and brings it back only after all that was asked for before.
 const AHEAD_BYTES_MAX: u64 = 1 << 20;
-/// How far behind a read it is asked for other far ranges, and for how much of these.
+/// How far behind a far range it is asked for others beside it, and for how many of these.
 pub(crate) const BEHIND_BYTES_MAX: u64 = 16 << 20;
 const BEHIND_RANGES_MAX: usize = 32;
 /// Bytes of one stream after which it is taken for a reading of bandwidth.
