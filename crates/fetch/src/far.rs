@@ -24,7 +24,8 @@ const STEP_BYTES: usize = 256 << 10;
 /// kernel takes the next page away with those that were read, until others have grown old enough to go
 /// first, and brings it back only after all that was asked for before.
 const AHEAD_BYTES_MAX: u64 = 1 << 20;
-/// How far behind a far range it is asked for others beside it, and for how many of these.
+/// How far behind a far range it is asked for others beside it, and for how many of these. As soon as half
+/// of them have been read it is asked for the next, all at once: each call for itself would wake the device.
 pub(crate) const BEHIND_BYTES_MAX: u64 = 16 << 20;
 const BEHIND_RANGES_MAX: usize = 32;
 /// Bytes of one stream after which it is taken for a reading of bandwidth.
@@ -48,6 +49,9 @@ pub(crate) struct FarReader<'a> {
     next: u64,
     /// Bytes that may be asked for ahead: where memory is short, as many as were read without a gap.
     ahead_bytes: u64,
+    /// Where it was last looked whether memory is short, and what was found.
+    looked_at: Range<u64>,
+    is_short: bool,
     stream: Option<Stream>,
     reads_ahead: bool,
     /// Whether the kernel did so up to the next read.
@@ -107,6 +111,8 @@ impl<'a> FarReader<'a> {
             reads,
             next: u64::MAX,
             ahead_bytes: 0,
+            looked_at: 0..0,
+            is_short: false,
             stream: None,
             reads_ahead: true,
             stops: false,
@@ -162,16 +168,14 @@ impl<'a> FarReader<'a> {
         if !continues {
             self.finish_stream();
             self.asked = 0;
-            let ahead = offset..offset.saturating_add(AHEAD_BYTES_MAX);
-            let is_short = store::was_evicted(self.file, &ahead);
-            self.ahead_bytes = if is_short { 0 } else { AHEAD_BYTES_MAX };
+            self.ahead_bytes = if self.is_memory_short(offset) { 0 } else { AHEAD_BYTES_MAX };
             let first = FIRST_BYTES.min(buffer.len());
             // What was read or asked for ahead of it, or by others, says nothing about the device.
             teaches = teaches && !self.was_asked_for(&own) && !self.is_resident(own.clone());
             let is_all = buffer.len() == first;
             let mut ask = if is_all { self.take_behind(&own) } else { Vec::new() };
             if !ask.is_empty() {
-                ask.insert(0, own.clone());
+                ask.insert(0, self.take_unasked(offset, first));
                 teaches = false;
             }
             done = self.read_asking(offset, &mut buffer[..first], ask)?;
@@ -248,6 +252,16 @@ impl<'a> FarReader<'a> {
             .is_ok_and(|found| found.iter().any(|(_, resident)| *resident))
     }
 
+    /// Whether some of what lies from `offset` on had to leave memory. Once per so much is often enough: small
+    /// ranges far apart take less to read than to ask each.
+    fn is_memory_short(&mut self, offset: u64) -> bool {
+        if !self.looked_at.contains(&offset) {
+            self.looked_at = offset..offset.saturating_add(AHEAD_BYTES_MAX);
+            self.is_short = store::was_evicted(self.file, &self.looked_at);
+        }
+        self.is_short
+    }
+
     /// What to have the device fetch before `bytes` at `offset` are read: these and some beyond,
     /// within the far range, as far as that has not been done.
     fn take_unasked(&mut self, offset: u64, bytes: usize) -> Range<u64> {
@@ -280,7 +294,11 @@ impl<'a> FarReader<'a> {
             self.asked = own.end;
         }
         let mut ask = std::mem::take(&mut self.behind);
+        let all = ask.len();
         ask.retain(|range| range.start >= self.asked_behind);
+        if 2 * ask.len() < all {
+            return Vec::new();
+        }
         self.asked_behind = ask.last().map_or(self.asked_behind, |last| last.end);
         ask
     }
@@ -403,8 +421,10 @@ mod tests {
             let behind = FarReader::behind(pages[n + 1..].iter().cloned());
             far.within(page.start, page.end, behind);
             assert_eq!(far.read(None, page.start, &mut buffer).expect("read"), FIRST_BYTES);
-            let asked = pages.get(n + BEHIND_RANGES_MAX).or(pages.last()).expect("one");
-            assert_eq!(far.asked_behind, asked.end);
+            // At once as many, and the next when half of them have been read.
+            let batch = n - n % (BEHIND_RANGES_MAX / 2);
+            let asked = pages.get(batch + BEHIND_RANGES_MAX).or(pages.last()).expect("one");
+            assert_eq!(far.asked_behind, asked.end, "after {n}");
             until("they are in memory", || {
                 pages.iter().all(|page| page.end > asked.end || is_resident(&path, page.clone()))
             });
