@@ -1,9 +1,10 @@
 //! Which system calls of an observed program are told: a seccomp filter.
 //!
 //! Each told call costs its program a few microseconds, so only what can matter is told: what opens
-//! files, runs programs or moves relative names. What a register shows to be of no interest, such
-//! as the opening of a folder, passes in the kernel. So does what ends a process: a signal can interrupt a call
-//! before it is received, and one that a program does not expect to return from leaves it hanging.
+//! files, runs programs or leads to other mounts. What a register shows to be of no interest, such
+//! as the opening of a folder, passes in the kernel. So does what can be found out later and no signal ever
+//! interrupts: before a call is received one can, and a program that changes its working folder does not
+//! expect that, nor does one that ends.
 
 /// One instruction of classic BPF; the kernel's `struct sock_filter`.
 #[repr(C)]
@@ -47,7 +48,6 @@ pub(super) enum Does {
     Create,
     Execute,
     ExecuteAt,
-    ChangeFolder,
     ChangeRoot,
     Unmount,
     Unshare,
@@ -77,8 +77,7 @@ struct Architecture {
 /// This program's kind, and that of 32 bits which the same machine may run.
 const ARCHITECTURES: [Architecture; 2] = {
     use Does::{
-        ChangeFolder, ChangeRoot, Create, Enter, Execute, ExecuteAt, Open, OpenAt, OpenAt2,
-        Unmount, Unshare,
+        ChangeRoot, Create, Enter, Execute, ExecuteAt, Open, OpenAt, OpenAt2, Unmount, Unshare,
     };
     let own: &[_] = &[
         (libc::SYS_openat, OpenAt),
@@ -94,8 +93,6 @@ const ARCHITECTURES: [Architecture; 2] = {
         (520, Execute),
         #[cfg(target_arch = "x86_64")]
         (545, ExecuteAt),
-        (libc::SYS_chdir, ChangeFolder),
-        (libc::SYS_fchdir, ChangeFolder),
         (libc::SYS_chroot, ChangeRoot),
         (libc::SYS_pivot_root, ChangeRoot),
         (libc::SYS_umount2, Unmount),
@@ -116,8 +113,6 @@ const ARCHITECTURES: [Architecture; 2] = {
                 (437, OpenAt2),
                 (11, Execute),
                 (358, ExecuteAt),
-                (12, ChangeFolder),
-                (133, ChangeFolder),
                 (61, ChangeRoot),
                 (217, ChangeRoot),
                 (22, Unmount),
@@ -141,8 +136,6 @@ const ARCHITECTURES: [Architecture; 2] = {
                 (437, OpenAt2),
                 (11, Execute),
                 (387, ExecuteAt),
-                (12, ChangeFolder),
-                (133, ChangeFolder),
                 (61, ChangeRoot),
                 (218, ChangeRoot),
                 (52, Unmount),
@@ -274,13 +267,16 @@ mod tests {
 
     #[test]
     fn everything_else_passes_and_so_does_an_unknown_architecture() {
-        let ends = [libc::SYS_exit, libc::SYS_exit_group];
-        for number in [libc::SYS_read, libc::SYS_write, libc::SYS_clone].into_iter().chain(ends) {
+        let others = [libc::SYS_read, libc::SYS_write, libc::SYS_clone];
+        let uninterrupted =
+            [libc::SYS_exit, libc::SYS_exit_group, libc::SYS_chdir, libc::SYS_fchdir];
+        for number in others.into_iter().chain(uninterrupted) {
             assert!(!is_told(OWN, number, [0; 6]));
         }
-        // Of 32 bits, `exit` and `read`.
-        assert!(!is_told(ARCHITECTURES[1].name, 1, [0; 6]));
-        assert!(!is_told(ARCHITECTURES[1].name, 3, [0; 6]));
+        // Of 32 bits, `exit`, `read` and `chdir`.
+        for number in [1, 3, 12] {
+            assert!(!is_told(ARCHITECTURES[1].name, number, [0; 6]));
+        }
         assert!(!is_told(0x14, libc::SYS_openat, [0; 6]));
     }
 }

@@ -1,7 +1,6 @@
 //! What the listener remembers of processes, so that a call is understood without asking the kernel.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use super::sys;
 
@@ -16,12 +15,8 @@ pub(super) struct Known {
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     threads: Vec<u32>,
-    /// Its working folder, while nothing changed it.
-    pub(super) folder: Option<Arc<[u8]>>,
     /// The thread that asked to run another program, as long as it may still be about to.
     pub(super) executes: Option<u32>,
-    /// The same of another working folder.
-    pub(super) moves: Option<u32>,
     /// The same of another root folder or other mounts.
     pub(super) leaves: Option<u32>,
 }
@@ -40,9 +35,6 @@ impl Remembered {
     /// no more, as all others are once one has run a program.
     pub(super) fn calls(&mut self, process: u32, thread: u32) -> Done {
         let is_past = |asker: &mut u32| *asker == thread || !sys::has_thread(process, *asker);
-        if self.moves.take_if(is_past).is_some() {
-            self.folder = None;
-        }
         let left = self.leaves.is_some();
         self.leaves.take_if(is_past);
         Done { ran: self.executes.take_if(is_past).is_some(), left }
@@ -109,17 +101,13 @@ mod tests {
     fn what_a_thread_asked_for_is_done_when_it_calls_again_and_not_when_another_does() {
         let (own, thread) = (process::id(), own_thread());
         let asked = |asker| Remembered {
-            folder: Some(Arc::from(&b"/"[..])),
             executes: Some(asker),
-            moves: Some(asker),
             leaves: Some(asker),
             ..Remembered::default()
         };
         let mut known = asked(thread);
         assert_eq!(known.calls(own, own), Done { ran: false, left: true });
-        assert!(known.folder.is_some(), "it may be about to move");
         assert_eq!(known.calls(own, thread), Done { ran: true, left: true });
-        assert!(known.folder.is_none());
         assert_eq!(known.calls(own, thread), Done::default());
         let ended = std::thread::spawn(own_thread).join().expect("it ends");
         assert_eq!(asked(ended).calls(own, own), Done { ran: true, left: true });

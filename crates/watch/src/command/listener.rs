@@ -165,26 +165,20 @@ impl Listener {
         let low = |argument: u64| argument as u32;
         let here = libc::AT_FDCWD.cast_unsigned();
         match filter::does(told.data.arch, told.data.nr)? {
-            Does::OpenAt => self.opens(thread, process, low(first), second, low(third), 0),
-            Does::Open => self.opens(thread, process, here, first, low(second), 0),
+            Does::OpenAt => self.opens(thread, low(first), second, low(third), 0),
+            Does::Open => self.opens(thread, here, first, low(second), 0),
             Does::Create => {
                 let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
-                self.opens(thread, process, here, first, flags.cast_unsigned(), 0)
+                self.opens(thread, here, first, flags.cast_unsigned(), 0)
             }
             Does::OpenAt2 => {
                 let [flags, _, how] = memory::words(thread, third)?;
-                self.opens(thread, process, low(first), second, low(flags), how)
+                self.opens(thread, low(first), second, low(flags), how)
             }
             Does::Execute => self.executes(thread, process, here, first),
             Does::ExecuteAt => self.executes(thread, process, low(first), second),
-            Does::ChangeFolder => {
-                if let Some(known) = self.known.of(process) {
-                    (known.folder, known.moves) = (None, Some(thread));
-                }
-                None
-            }
             Does::Unmount => {
-                self.stand_aside(thread, process, first);
+                self.stand_aside(thread, first);
                 None
             }
             Does::ChangeRoot => self.leaves(thread, process),
@@ -204,26 +198,18 @@ impl Listener {
     }
 
     /// With how its name is looked up, as `openat2` has it.
-    fn opens(
-        &mut self,
-        thread: u32,
-        process: u32,
-        at: u32,
-        name: u64,
-        flags: u32,
-        how: u64,
-    ) -> Option<What> {
+    fn opens(&mut self, thread: u32, at: u32, name: u64, flags: u32, how: u64) -> Option<What> {
         let name = memory::string(thread, name, &mut self.text)?;
         let name = if how & libc::RESOLVE_IN_ROOT == 0 { name } else { below_root(name)? };
-        let whole = whole(&mut self.known, thread, process, at, name)?;
+        let whole = whole(thread, at, name)?;
         is_file(&whole).then_some(What::Opens { whole, flags })
     }
 
     /// Has what is below a name let go of before its file system is unmounted.
-    fn stand_aside(&mut self, thread: u32, process: u32, name: u64) {
+    fn stand_aside(&mut self, thread: u32, name: u64) {
         let here = libc::AT_FDCWD.cast_unsigned();
         let name = memory::string(thread, name, &mut self.text);
-        let whole = name.and_then(|name| whole(&mut self.known, thread, process, here, name));
+        let whole = name.and_then(|name| whole(thread, here, name));
         let Some(whole) = whole else { return };
         let (began, asked) = (self.clock.now(), self.inbox.aside().ask());
         loop {
@@ -250,26 +236,25 @@ impl Listener {
         let whole = if name.is_empty() {
             link(thread, &format!("fd/{at}"))?
         } else {
-            whole(&mut self.known, thread, process, at, name)?
+            whole(thread, at, name)?
         };
-        let folder = folder(&mut self.known, thread, process);
-        Some(What::Executes { whole, folder: folder.unwrap_or_else(|| Arc::from(&b"/"[..])) })
+        let folder = folder(thread).map_or_else(|| Arc::from(&b"/"[..]), Arc::from);
+        Some(What::Executes { whole, folder })
     }
 }
 
 /// A name seen from the root: joined to the folder that it begins at.
-fn whole(known: &mut Known, thread: u32, process: u32, at: u32, name: &[u8]) -> Option<Vec<u8>> {
-    let joined = |folder: &[u8]| [folder, b"/", name].concat();
-    match name.first()? {
-        b'/' => Some(name.to_vec()),
-        _ if at == libc::AT_FDCWD.cast_unsigned() => {
-            folder(known, thread, process).map(|folder| joined(&folder))
-        }
-        _ => {
-            let folder = link(thread, &format!("fd/{at}"))?;
-            (folder.first() == Some(&b'/')).then(|| joined(&folder))
-        }
+fn whole(thread: u32, at: u32, name: &[u8]) -> Option<Vec<u8>> {
+    if name.first()? == &b'/' {
+        return Some(name.to_vec());
     }
+    let folder = if at == libc::AT_FDCWD.cast_unsigned() {
+        folder(thread)
+    } else {
+        link(thread, &format!("fd/{at}"))
+    };
+    let folder = folder.filter(|folder| folder.first() == Some(&b'/'))?;
+    Some([&folder, &b"/"[..], name].concat())
 }
 
 /// A name to which the folder that it begins at is the root, as one that begins there; `None` of one that
@@ -280,17 +265,9 @@ fn below_root(name: &[u8]) -> Option<&[u8]> {
     (!leads_up).then_some(&name[start..])
 }
 
-/// The working folder of a process.
-fn folder(known: &mut Known, thread: u32, process: u32) -> Option<Arc<[u8]>> {
-    let known = known.of(process)?;
-    if known.moves.is_some() {
-        // It may be the former still: it is asked for again once who moves has gone on.
-        return link(thread, "cwd").map(Arc::from);
-    }
-    if known.folder.is_none() {
-        known.folder = link(thread, "cwd").map(Arc::from);
-    }
-    known.folder.clone()
+/// The working folder of a thread. Changes of it are not told, so that it is asked for each time.
+fn folder(thread: u32) -> Option<Vec<u8>> {
+    link(thread, "cwd")
 }
 
 /// Whether this process has a file of a device open in a folder or below; not in all there is, which nobody
