@@ -54,8 +54,9 @@ fn every_signal_to_us_is_the_commands() {
     let (state, dir) = (Dir::new(), Dir::new());
     let names = ["HUP", "USR2", "ABRT", "PIPE", "ALRM", "STKFLT", "URG", "XCPU", "XFSZ"];
     let others = ["VTALRM", "PROF", "IO", "PWR", "RTMIN", "RTMIN+3", "RTMAX"];
+    let faults = ["SEGV", "BUS", "FPE", "ILL", "TRAP", "SYS"];
     cmd("mkfifo", ["fifo"]).dir(&dir).run().succeeds();
-    for name in names.into_iter().chain(others) {
+    for name in names.into_iter().chain(others).chain(faults) {
         let ready = dir.join(name);
         let text = format!(
             "trap 'exit 42' {name}; : > {}; while :; do read -t 1 -u 9; done 9<>fifo",

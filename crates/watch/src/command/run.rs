@@ -124,7 +124,7 @@ fn part() -> io::Result<Parted> {
     let waiter = rustix::process::getpid();
     Ok(match sys::fork()? {
         Forked::Child => Parted::Beside(Reporter::new(theirs, waiter)),
-        Forked::Parent(_) => Parted::Waiting(ours, signals),
+        Forked::Parent(_) => Parted::Waiting(ours, signals.and_faults()),
     })
 }
 

@@ -275,8 +275,8 @@ pub(super) fn fork() -> io::Result<Forked> {
 #[derive(Debug)]
 pub(super) struct Signals(OwnedFd);
 
-/// Signals by which the kernel tells a program of its own faults: to hold them would end it. (Two more
-/// cannot be held.)
+/// Signals by which the kernel tells a program of its own faults, which some of us have handlers for. (Two
+/// more cannot be held.)
 const FAULTS: [i32; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
@@ -384,6 +384,19 @@ impl Signals {
             }
             set
         })
+    }
+
+    /// Keeps those of faults as well, which a process may send, too. A fault of its own ends who holds them.
+    pub(super) fn and_faults(self) -> Self {
+        // SAFETY: an all-zero set is a value that `sigfillset` overwrites, and lives across the calls; the
+        // descriptor is of signals, and the old mask is not asked for.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigfillset(&raw mut set);
+            libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
+            libc::signalfd(self.0.as_raw_fd(), &raw const set, 0);
+        }
+        self
     }
 
     /// Keeps what tells of children, likewise.
