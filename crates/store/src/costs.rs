@@ -373,14 +373,15 @@ impl Costs {
     /// Writes down what reads taught, if they taught anything; other devices are left as saved.
     ///
     /// # Errors
-    /// The system's, on a read-only or full disk: then the next run learns it again.
+    /// The system's, on a read-only or full disk: then it is written down by the next call that can, or the
+    /// next run learns it again.
     pub fn save(&self) -> io::Result<()> {
         let learned = std::mem::take(&mut *lock(&self.learned));
         if learned.is_empty() {
             return Ok(());
         }
         let part = self.table().only(&learned);
-        self.files.save(&part, &self.local)
+        self.files.save(&part, &self.local).inspect_err(|_| lock(&self.learned).extend(learned))
     }
 }
 

@@ -221,6 +221,7 @@ mod tests {
     use testkit::{Facility, SlowDir, cmd, skip_unless};
 
     use super::*;
+    use crate::Costs;
 
     fn files(folder: &Path) -> TableFiles {
         TableFiles {
@@ -477,5 +478,18 @@ mod tests {
             files.save(&table, &Local::default()).expect("saved");
         }
         assert_eq!(files.load(&Local::default()).0.devices().count(), 2);
+    }
+    #[test]
+    fn what_could_not_be_saved_is_saved_by_the_next_call() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        let costs = Costs::with(Local::default(), files.clone(), Clock::manual());
+        assert!(costs.fill(&Device::new("disk:a"), 1.0, 1.0));
+        let in_the_way = folder.path().join("user");
+        fs::write(&in_the_way, "no folder").expect("ours");
+        costs.save().expect_err("there is no folder");
+        fs::remove_file(in_the_way).expect("ours");
+        costs.save().expect("there may be one");
+        assert_eq!(files.load(&Local::default()).0.devices().count(), 1);
     }
 }
