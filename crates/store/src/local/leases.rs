@@ -27,14 +27,10 @@ pub(crate) struct Told {
 }
 
 impl Leases {
-    /// Whether anybody seemed to hold one on a file of this number, on whatever file system, no longer
-    /// than seconds ago.
+    /// Whether anybody may hold one on a file of this number, on whatever file system: somebody did no
+    /// longer than seconds ago, or it cannot be found out.
     pub(crate) fn is_leased(&self, inode: u64, now: Duration) -> bool {
-        let mut told = self.ask(now);
-        if told.is_older(USABLE, now) {
-            told.hear(|answers| answers.recv().ok());
-        }
-        told.files.contains(&inode)
+        self.ask(now).is_leased(inode, now)
     }
 
     /// Has it be found out, unless it is known.
@@ -49,6 +45,13 @@ impl Leases {
 }
 
 impl Told {
+    fn is_leased(&mut self, inode: u64, now: Duration) -> bool {
+        if self.is_older(USABLE, now) {
+            self.hear(|answers| answers.recv().ok());
+        }
+        self.is_older(USABLE, now) || self.files.contains(&inode)
+    }
+
     fn is_older(&self, than: Duration, now: Duration) -> bool {
         self.at.is_none_or(|at| now.saturating_sub(at) > than)
     }
@@ -80,6 +83,14 @@ fn leased_file(line: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_file_may_be_leased_where_what_is_known_is_old_and_nobody_could_be_asked() {
+        let mut told = Told { at: Some(Duration::ZERO), ..Told::default() };
+        assert!(!told.is_leased(1234, USABLE));
+        assert!(told.is_leased(1234, USABLE + Duration::from_secs(1)));
+        assert!(Told::default().is_leased(1234, Duration::ZERO));
+    }
 
     #[test]
     fn a_lease_that_readers_take_is_told_from_others_and_from_locks() {
