@@ -187,7 +187,7 @@ impl PatternStore {
     pub(crate) fn has_room(&self, room: impl FnOnce() -> Option<u64>) -> bool {
         let bytes = self.open().and_then(|folder| folder.metadata(TREES));
         let bytes = bytes.map_or(0, |metadata| metadata.len());
-        bytes <= SMALL_BYTES || room().is_none_or(|room| bytes * READ_TIMES <= room)
+        bytes <= SMALL_BYTES || room().is_none_or(|room| bytes.saturating_mul(READ_TIMES) <= room)
     }
 
     /// Asks for the right to replace the patterns, for no longer than `patience`; `None` if
@@ -378,9 +378,10 @@ impl Held {
     pub fn absorb(&self, patterns: Patterns, options: &Options) -> Result<Patterns, StoreWarning> {
         let remove = |name: OsString| drop(self.folder.remove(name));
         files(&self.folder, Kind::Part).into_iter().for_each(remove);
+        let ended = (SystemTime::UNIX_EPOCH + Clock::real().unix()).checked_sub(PART_ENDS);
         let is_old = |name: &OsString| {
             let written = self.folder.metadata(name).and_then(|metadata| metadata.modified());
-            written.is_ok_and(|at| at + PART_ENDS < SystemTime::UNIX_EPOCH + Clock::real().unix())
+            written.is_ok_and(|at| Some(at) < ended)
         };
         files(&self.folder, Kind::PartLeft).into_iter().filter(is_old).for_each(remove);
         let seen = files(&self.folder, Kind::Seen);

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use nearfirst_watch::{Forget, PatternStore};
 use slowfs::{Fault, Options as Slow, Profile, Rule};
 use store::Clock;
-use testkit::{Dir, Facility, SlowDir, evict, skip_unless};
+use testkit::{Dir, Facility, SlowDir, Tmpfs, evict, skip_unless};
 use tree::{Options, Patterns};
 
 fn files(dir: &Dir) -> Vec<String> {
@@ -58,6 +58,20 @@ fn what_the_killed_left_in_part_is_removed_and_what_is_being_written_is_not() {
     let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
     held.absorb(Patterns::default(), &Options::default()).expect("nothing is left");
     assert_eq!(files(&dir), ["other.7.part", "trees.lock", "trees.seen.2-8.part"]);
+}
+
+#[test]
+fn a_part_of_the_last_second_that_times_have_is_left() {
+    skip_unless!(Facility::Root);
+    let memory = Tmpfs::new(1 << 20);
+    let dir = Dir::new_in(&memory);
+    let part = File::open(dir.create("trees.seen.1-7.part", "a part")).expect("ours");
+    let last = SystemTime::UNIX_EPOCH + Duration::from_secs(i64::MAX.unsigned_abs());
+    part.set_modified(last).expect("tmpfs has any time");
+    let held = PatternStore::at(dir.path()).hold(Duration::ZERO, &Clock::real());
+    let held = held.expect("writable").expect("ours");
+    held.absorb(Patterns::default(), &Options::default()).expect("nothing is left");
+    assert_eq!(files(&dir), ["trees.lock", "trees.seen.1-7.part"]);
 }
 
 #[test]
