@@ -45,5 +45,5 @@ pub use estimate::{Estimate, Spread};
 pub use pick::{Picker, Piece};
 pub use picking::{Pick, PickOptions, Picked};
 pub use plan::{DeliveryTime, Plan, delivery_time};
-pub use record::{first_record_end, last_record_end, pull_edges};
+pub use record::{first_record_end, pull_edges};
 pub use table::{DeviceTable, Observation, SizeClass, TableError};

@@ -97,10 +97,7 @@ impl Picker {
 }
 
 /// Where the last record that ends within `from..to` ends: just after the last separator there.
-///
-/// # Errors
-/// The first that `read` gives.
-pub fn last_record_end<E>(
+fn last_record_end<E>(
     from: u64,
     to: u64,
     separator: u8,

@@ -36,7 +36,7 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Bytes of a sum.
-    pub fn sum_bytes(self) -> usize {
+    pub(crate) fn sum_bytes(self) -> usize {
         match self {
             Self::Crc32 | Self::Crc32c => 4,
             Self::Crc64Nvme => 8,

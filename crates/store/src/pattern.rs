@@ -15,7 +15,7 @@ const COMPONENTS_MAX: usize = 127;
 /// `*`, `?` and `[a-z]` (`[^a-z]`, `[!a-z]`, [as find has them](Fnmatch)) stay within a component,
 /// and `*` is at least one character where it is the whole of it; `**` as a component is
 /// any number of folders, also none, and at the end everything below (of a
-/// tree of folders, all files: [`Pattern::is_all_below`]). A component that
+/// tree of folders, all files). A component that
 /// begins with a dot is met only by one that is written with it; `***` at the end, as rsync
 /// has it, is everything below all the same, also what ends in `/` or begins with it. A
 /// backslash quotes the byte after it. A pattern that ends in `/` matches only names that do.
@@ -175,7 +175,7 @@ impl Pattern {
     }
 
     /// Whether it ends in `**`, `**/*` or `***`: where it matches a folder, it matches all in it.
-    pub fn is_all_below(&self) -> bool {
+    pub(crate) fn is_all_below(&self) -> bool {
         let ends = self.components.as_slice();
         let [.., Component::AnyFolders { .. }, Component::Matching { glob, .. }] = ends else {
             return false;

@@ -32,8 +32,8 @@ impl Files {
 
 impl Store for Files {
     fn device(&self, name: &Name) -> Device {
-        let mounts = name.path().and_then(|path| self.costs.local().device_by_name(path));
-        mounts.unwrap_or_else(|| Device::new("files"))
+        let place = name.path().and_then(|path| self.costs.local().place_by_name(path));
+        place.map_or_else(|| Device::new("files"), |(device, _)| device)
     }
 
     fn stat(&self, name: &Name) -> Answer<'_, Entry> {

@@ -385,13 +385,8 @@ impl Local {
         Some(self.mount_table().mounts.by_path(&absolute(path).ok()?)?.backing)
     }
 
-    /// The device that a path seems to lie on, by the names of mounts alone:
-    /// nothing is asked of a file system, and links are not followed.
-    pub fn device_by_name(&self, path: &Path) -> Option<Device> {
-        Some(self.place_by_name(path)?.0)
-    }
-
-    /// As [`Local::device_by_name`], with what stands behind the file system there.
+    /// The device that a path seems to lie on, and what stands behind the file system there, by the
+    /// names of mounts alone: nothing is asked of a file system, and links are not followed.
     pub fn place_by_name(&self, path: &Path) -> Option<(Device, Backing)> {
         self.places().by_name(path)
     }

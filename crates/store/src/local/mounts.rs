@@ -62,7 +62,7 @@ impl Backing {
     }
 
     /// Whether it shows files of other file systems.
-    pub fn is_overlay(self) -> bool {
+    pub(crate) fn is_overlay(self) -> bool {
         matches!(self, Self::Overlay | Self::FarOverlay)
     }
 

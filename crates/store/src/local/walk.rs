@@ -38,7 +38,7 @@ enum Task {
 ///
 /// Symbolic links to folders are followed where the pattern names a component,
 /// not by `**`. A path without wildcards is given if something is there. A pattern
-/// of all below ([`Pattern::is_all_below`]) gives files, and links to such: who looks into folders,
+/// of all below (`**` at its end) gives files, and links to such: who looks into folders,
 /// too, would meet all twice, and a FIFO that nobody named would be waited for. A link that leads
 /// nowhere is no file either; one of which it cannot be said where it leads is given, so that whoever
 /// reads it says why.

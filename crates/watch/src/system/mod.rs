@@ -214,7 +214,7 @@ impl System {
     }
 
     /// Makes [`Source::next`] return when `bell` can be read, too.
-    pub fn wake_by(&mut self, bell: OwnedFd) {
+    pub(crate) fn wake_by(&mut self, bell: OwnedFd) {
         self.bell = Some(bell);
     }
 
