@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::str::SplitAsciiWhitespace;
 use std::sync::OnceLock;
 use std::thread::ScopedJoinHandle;
+use std::time::Duration;
 
 use nearfirst::Local;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -37,7 +38,7 @@ const LOOKS_UNTIL_IT_ENDS: u32 = 30;
 
 /// How long is looked whether a child is stopped by what has come to its parent, and how often.
 const STOP_LOOKS: u32 = 20;
-const STOP_LOOKS_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+const STOP_LOOKS_EVERY: Duration = Duration::from_millis(5);
 
 /// What a main thread has.
 const STACK_BYTES: usize = 8 << 20;
@@ -202,7 +203,7 @@ impl Front {
     /// second one could do so again once it goes on.
     fn stop(&self) {
         let is_stopped = (0..STOP_LOOKS).any(|_| {
-            let _ = poll(&mut [], Some(&STOP_LOOKS_EVERY));
+            store::pause(STOP_LOOKS_EVERY);
             self.stat().is_some_and(|stat| state_of(&stat) == Some("T")) || is_to_go_on()
         });
         // To stop would forget it. It is passed on next.

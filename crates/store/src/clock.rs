@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustix::event::{Timespec, poll};
+
 /// Tells the time: the real one, or one that a test moves.
 #[derive(Debug, Clone)]
 pub struct Clock(Source);
@@ -62,6 +64,14 @@ impl Clock {
             let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
             nanoseconds.fetch_add(by, Ordering::AcqRel);
         }
+    }
+}
+
+/// Lets some time of the machine's pass, or less where a signal comes: for what nothing tells of but asking
+/// again.
+pub fn pause(time: Duration) {
+    if let Ok(time) = Timespec::try_from(time) {
+        let _ = poll(&mut [], Some(&time));
     }
 }
 

@@ -59,7 +59,7 @@ pub mod wrap;
 
 pub use bindings::Bindings;
 pub use checksum::{Algorithm, Checksum};
-pub use clock::{Clock, unix_parts, unix_s};
+pub use clock::{Clock, pause, unix_parts, unix_s};
 pub use costs::{Costs, Opener};
 pub use entry::{Entry, Tier, Version};
 pub use error::{

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use rustix::fs::{self as sysfs, AtFlags, Dir, Gid, Mode, OFlags, Uid};
 
-use crate::Clock;
 use crate::open_folder::{make_folder, open_file, open_folder};
+use crate::{Clock, pause};
 
 /// A file that is there for whoever made it: no link is followed to it.
 const OWN: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -128,8 +128,7 @@ impl StateFolder {
                 Ok(()) => return Ok(Some(lock)),
                 Err(TryLockError::WouldBlock) if clock.now() < until => {
                     // Nothing tells when a lock is given back but having it.
-                    let pause = rustix::time::Timespec::try_from(ASKS_EVERY);
-                    let _ = rustix::event::poll(&mut [], pause.ok().as_ref());
+                    pause(ASKS_EVERY);
                 }
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(error),

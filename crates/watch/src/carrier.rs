@@ -424,8 +424,7 @@ impl Carrier {
             if self.leaving.is_empty() {
                 return;
             }
-            let pause = rustix::time::Timespec::try_from(LEAVING_LOOKED_EVERY);
-            let _ = rustix::event::poll(&mut [], pause.ok().as_ref());
+            store::pause(LEAVING_LOOKED_EVERY);
         }
     }
 

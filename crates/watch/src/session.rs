@@ -147,8 +147,7 @@ fn open_when_read(name: &OwnedFd, clock: &Clock) -> io::Result<File> {
                 if is_unread(&error) && clock.now().saturating_sub(begun) < READER_WITHIN =>
             {
                 // Nothing tells of readers.
-                let pause = rustix::time::Timespec::try_from(READER_PAUSE);
-                let _ = rustix::event::poll(&mut [], pause.ok().as_ref());
+                ::store::pause(READER_PAUSE);
             }
             opened => return opened,
         }

@@ -22,10 +22,9 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use nearfirst::Version;
-use rustix::event::{Timespec, poll};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
@@ -40,7 +39,7 @@ const OPENS_MAX: usize = 4;
 /// How often another run is waited for that writes it: one that was killed may still be tidying up.
 const PAUSES_MAX: usize = 75;
 /// How long each time; nothing tells when a lock is given back but having it.
-const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+const PAUSE: Duration = Duration::from_millis(20);
 /// Bytes of zeros that are worth a hole, where they lie on a multiple of it.
 const HOLE_BYTES: usize = 64 << 10;
 /// A longer version is none that a server has sent.
@@ -316,11 +315,7 @@ fn locked(path: &Path, mode: u32) -> io::Result<(File, Option<u32>)> {
     // The next run is to write it, too.
     let mode = mode | 0o600;
     let mut pauses = 0..PAUSES_MAX;
-    let mut pause = || {
-        pauses.next().map(|_| {
-            let _ = poll(&mut [], Some(&PAUSE));
-        })
-    };
+    let mut pause = || pauses.next().map(|_| store::pause(PAUSE));
     for _ in 0..OPENS_MAX {
         let (file, is_new) = loop {
             match new_or_old(path, mode) {

@@ -223,8 +223,7 @@ impl Listener {
                 return;
             }
             // Nothing tells when a descriptor is closed.
-            let pause = rustix::time::Timespec::try_from(ASIDE_PAUSE);
-            let _ = poll(&mut [], pause.ok().as_ref());
+            store::pause(ASIDE_PAUSE);
         }
     }
 
