@@ -7,6 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nearfirst::{PickOptions, Picked, Piece, Plan, Sled};
+use rustix::io::retry_on_intr;
 
 use crate::costs::costs;
 use crate::descriptor::{Identity, is_to_read, regular_file};
@@ -93,7 +94,7 @@ impl Picked for Opened<'_> {
 
 fn read_at(file: BorrowedFd<'_>, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
     while !buffer.is_empty() {
-        match rustix::io::pread(file, &mut *buffer, offset) {
+        match retry_on_intr(|| rustix::io::pread(file, &mut *buffer, offset)) {
             Ok(0) => {
                 return Err(io::Error::new(
                     io::ErrorKind::UnexpectedEof,
@@ -104,7 +105,6 @@ fn read_at(file: BorrowedFd<'_>, mut offset: u64, mut buffer: &mut [u8]) -> io::
                 buffer = &mut buffer[count..];
                 offset += count as u64;
             }
-            Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }

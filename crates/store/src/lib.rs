@@ -95,3 +95,4 @@ pub use table_file::{TableFiles, Warning};
 pub use threads::threads_given;
 #[cfg(feature = "web")]
 pub use web::Web;
+pub use uninterrupted::uninterrupted;

@@ -27,6 +27,7 @@ use std::time::{Duration, SystemTime};
 use nearfirst::Version;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
+use store::uninterrupted;
 
 use crate::human;
 
@@ -198,11 +199,9 @@ impl Part {
         self.file.seek(SeekFrom::Start(0))?;
         let mut buffer = vec![0; 256 << 10];
         loop {
-            match self.file.read(&mut buffer) {
-                Ok(0) => return Ok(()),
-                Ok(read) => take(&buffer[..read]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            match uninterrupted(|| self.file.read(&mut buffer))? {
+                0 => return Ok(()),
+                read => take(&buffer[..read]),
             }
         }
     }

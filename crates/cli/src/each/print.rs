@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt as _;
 
+use store::uninterrupted;
+
 use super::child::Output;
 use crate::in_turn::InTurn;
 use crate::progress;
@@ -47,11 +49,10 @@ fn copied(from: &File, to: &mut impl Write) -> io::Result<()> {
     let mut block = vec![0; usize::try_from(end).unwrap_or(usize::MAX).min(BLOCK_BYTES)];
     while at < end {
         let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
-        let read = match from.read_at(&mut block[..most], at) {
-            Ok(0) => break,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            read => read?,
-        };
+        let read = uninterrupted(|| from.read_at(&mut block[..most], at))?;
+        if read == 0 {
+            break;
+        }
         to.write_all(&block[..read])?;
         at += read as u64;
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 use nearfirst::Local;
 use rustix::buffer::spare_capacity;
 use rustix::io::retry_on_intr;
+use store::uninterrupted;
 
 use super::print::Outcome;
 use crate::wary::Wary;
@@ -137,10 +138,9 @@ pub(super) fn read_whole_from(
     buffer.resize(expected + 1, 0);
     let mut filled = 0;
     loop {
-        match reader.read(&mut buffer[filled..]) {
+        match uninterrupted(|| reader.read(&mut buffer[filled..])) {
             Ok(0) => break,
             Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
                 buffer.truncate(filled);
                 return Err(error);

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::io::retry_on_intr;
 use store::lock;
 
 use super::held::{Held, Turn};
@@ -133,10 +134,9 @@ impl<'a> FileOutput<'a> {
 fn write_all(mut bytes: &[u8]) -> io::Result<()> {
     let stdout = io::stdout();
     while !bytes.is_empty() {
-        match rustix::io::write(&stdout, bytes) {
+        match retry_on_intr(|| rustix::io::write(&stdout, bytes)) {
             Ok(0) => return Err(elsewhere("standard output", io::ErrorKind::WriteZero.into())),
             Ok(written) => bytes = &bytes[written..],
-            Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(elsewhere("standard output", error.into())),
         }
     }

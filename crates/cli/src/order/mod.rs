@@ -13,6 +13,7 @@ use std::sync::Arc;
 use clap::ValueHint;
 use nearfirst::{Cost, Costs, Error, Name, Plan, Spec, fetch};
 use set::Names;
+use store::uninterrupted;
 
 use crate::asking::{AskFlags, AskJobs};
 use crate::divide::divided;
@@ -174,11 +175,8 @@ impl<W: Write> Run<'_, W> {
         let mut chunk = vec![0; BATCH_BYTES];
         loop {
             // As many as have come, so that nobody waits for more.
-            let read = match stdin.read(&mut chunk) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                read => read.map_err(|error| messages::reason(&error)),
-            };
-            let found = match read {
+            let read = uninterrupted(|| stdin.read(&mut chunk));
+            let found = match read.map_err(|error| messages::reason(&error)) {
                 Ok(0) => return self.ask_about_names(names.last().as_slice()),
                 Ok(count) => names.of(&chunk[..count]),
                 Err(reason) => Err(reason),

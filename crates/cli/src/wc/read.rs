@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use nearfirst::fetch::{self, ScanOptions, Source};
 use nearfirst::{Costs, Member, MemberError, Status};
-use store::{Opened, lock};
+use store::{Opened, lock, uninterrupted};
 
 use super::count::{Counts, Encoding, Summary, Wanted};
 use super::pieces::Pieces;
@@ -165,16 +165,13 @@ impl<'a> Reader<'a> {
     fn read(&self, mut file: impl Read, all: &mut Summary, buffer: &mut Vec<u8>) -> io::Result<()> {
         buffer.resize(BUFFER_BYTES, 0);
         loop {
-            match file.read(buffer) {
-                Ok(0) => return Ok(()),
-                Ok(length) => {
-                    let piece = &buffer[..length];
-                    let piece = Summary::of(piece, self.task.wanted, self.task.encoding);
-                    *all = all.merge(piece);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            let length = uninterrupted(|| file.read(buffer))?;
+            if length == 0 {
+                return Ok(());
             }
+            let piece = &buffer[..length];
+            let piece = Summary::of(piece, self.task.wanted, self.task.encoding);
+            *all = all.merge(piece);
         }
     }
 }

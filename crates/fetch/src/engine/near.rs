@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use store::{Entry, Error, FirstBytes, SpillFolder};
+use store::{Entry, Error, FirstBytes, SpillFolder, uninterrupted};
 
 use super::Inner;
 use super::item::{Item, Source};
@@ -199,16 +199,6 @@ impl Read for FileReader {
     }
 }
 
-/// What `call` returns once nothing interrupts it, as a FUSE server may.
-fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    loop {
-        match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            returned => return returned,
-        }
-    }
-}
-
 /// Reads a member's bytes in order, while the last of them may be on their way.
 ///
 /// What is read is let go at once: nothing is read twice.
@@ -306,20 +296,5 @@ impl Read for BytesReader {
         let length = self.current.len().min(buffer.len());
         self.current.copy_to_slice(&mut buffer[..length]);
         Ok(length)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_interrupted_is_called_again() {
-        let mut calls = 0;
-        let returned = uninterrupted(|| {
-            calls += 1;
-            if calls < 3 { Err(io::ErrorKind::Interrupted.into()) } else { Ok(calls) }
-        });
-        assert_eq!(returned.expect("the third is let be"), 3);
     }
 }

@@ -11,6 +11,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::Pid;
+use store::uninterrupted;
 
 use super::filter::Instruction;
 use super::inherited;
@@ -193,17 +194,12 @@ pub(super) fn let_go(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
     let flags = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).expect("a bit");
     let answer = libc::seccomp_notif_resp { id, val: 0, error: 0, flags };
     let request = libc::SECCOMP_IOCTL_NOTIF_SEND;
-    loop {
+    // Without an answer the caller would wait for ever.
+    uninterrupted(|| {
         // SAFETY: the kernel reads one `struct seccomp_notif_resp`.
         let result = unsafe { libc::ioctl(listener.as_raw_fd(), request, &raw const answer) };
-        let error = io::Error::last_os_error();
-        match result {
-            0 => return Ok(()),
-            // Without an answer the caller would wait for ever.
-            _ if error.kind() == io::ErrorKind::Interrupted => {}
-            _ => return Err(error),
-        }
-    }
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    })
 }
 
 /// Reads memory of another process, as much as is there; bytes read.
