@@ -5,9 +5,8 @@ use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::task::Wake;
 
+use nearfirst::above_standard;
 use rustix::event::{EventfdFlags, eventfd};
-
-use crate::descriptor::above_standard;
 
 /// A descriptor that is readable when it is worth to ask the set for a member.
 #[derive(Debug)]

@@ -1,10 +1,9 @@
-//! Descriptors: of the caller's, borrowed for a call, and known again; of ours, by their numbers.
+//! Descriptors of the caller's, borrowed for a call, and known again.
 
 #![expect(unsafe_code, reason = "descriptors of C callers are borrowed")]
 
 use std::ffi::c_int;
-use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, StatxTimestamp, fcntl_getfl, statx};
 
@@ -73,16 +72,6 @@ fn identified(borrowed: BorrowedFd<'_>, fd: c_int) -> Result<(FileType, Identity
         born: has_birth.then_some((tv_sec, tv_nsec)),
     };
     Ok((FileType::from_raw_mode(stat.stx_mode.into()), identity))
-}
-
-/// The same file under a number that is not standard input's, output's or
-/// error's: 0 says that there are no more members, and others write to 1 and 2.
-pub(crate) fn above_standard(file: OwnedFd) -> io::Result<OwnedFd> {
-    const FIRST: c_int = 3;
-    if file.as_raw_fd() >= FIRST {
-        return Ok(file);
-    }
-    Ok(rustix::io::fcntl_dupfd_cloexec(file, FIRST)?)
 }
 
 /// A descriptor for the time of a call.

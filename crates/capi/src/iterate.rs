@@ -12,11 +12,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use futures::StreamExt as _;
-use nearfirst::{Entry, MemberError, Name};
+use nearfirst::{Entry, MemberError, Name, above_standard};
 
 use crate::bell::Bell;
 use crate::callback::Properties;
-use crate::descriptor::above_standard;
 use crate::error::{Failure, answer};
 use crate::memory::{null, put, put_text};
 use crate::open_sets::{self, Coming, Half, OpenSet, Origin};
@@ -254,6 +253,7 @@ fn handed(opened: &OpenSet, entry: &Entry, headers: String, file: File) -> Resul
     let is_itself = name.path().is_some();
     let modified = if is_itself { metadata.modified().ok() } else { entry.modified };
     let known = Entry { size: Some(metadata.len()), modified, ..entry.clone() };
+    // 0 says that there are no more members.
     let fd = above_standard(file.into()).map_err(failed)?;
     opened.remember(&fd, Origin { name: name.clone(), headers })?;
     Ok(Handed { fd, name: name.clone(), properties: Properties::of(&known) })

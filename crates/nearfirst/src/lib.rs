@@ -58,6 +58,6 @@ pub use store::{
     Entry, Error, Fnmatch, Folder, Kind, Local, Located, Mount, Mounts, Name, Opener, PartLengths,
     Pattern, Permissions, Places, Probe, Process, Progress, Query, Reached, Reading, Reason,
     Recall, Sequence, SpillFolder, Status, StorageOptions, Store, Stores, StoresOptions,
-    TableFiles, Tier, Version, Warning, patiently, probe_first, probe_memory, system_number,
-    unix_parts, unix_s, unwritten, without_number,
+    TableFiles, Tier, Version, Warning, above_standard, patiently, probe_first, probe_memory,
+    system_number, unix_parts, unix_s, unwritten, without_number,
 };

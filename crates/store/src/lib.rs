@@ -83,7 +83,7 @@ pub use process::Process;
 pub use program::Programs;
 pub use scratch_folder::SpillFolder;
 pub use silence::heard_within;
-pub use standard::Standard;
+pub use standard::{Standard, above_standard};
 pub use state_folder::{Readers, StateFolder};
 pub use storage_options::StorageOptions;
 pub use store::{

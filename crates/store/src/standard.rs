@@ -1,5 +1,6 @@
 //! Descriptors 0, 1 and 2 of a process that closed them.
 
+use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::{Mutex, MutexGuard};
 
@@ -7,6 +8,18 @@ use rustix::fs::{Mode, OFlags};
 use rustix::stdio::raw_stderr;
 
 use crate::sync::lock;
+
+/// The same file under a number that is not standard input's, output's or error's: others read and write
+/// there.
+///
+/// # Errors
+/// The system's, where no more descriptors can be had.
+pub fn above_standard(file: OwnedFd) -> io::Result<OwnedFd> {
+    if file.as_raw_fd() > raw_stderr() {
+        return Ok(file);
+    }
+    Ok(rustix::io::fcntl_dupfd_cloexec(file, raw_stderr() + 1)?)
+}
 
 /// One holds them at a time: what another holds is not open for good.
 static HELD: Mutex<()> = Mutex::new(());

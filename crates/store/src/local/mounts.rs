@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use super::block;
+use crate::standard::above_standard;
 
 /// Bytes that the table of mounts is expected to take.
 const TABLE_BYTES: usize = 16 << 10;
@@ -113,12 +113,8 @@ impl Mounts {
     /// Opens what [`Mounts::read`] reads, under a number that is not standard input's, output's or
     /// error's: it stays open, and a program that has closed those opens other files there.
     pub(super) fn open() -> io::Result<File> {
-        const FIRST: RawFd = 3;
         let table = File::open("/proc/self/mountinfo")?;
-        if table.as_raw_fd() >= FIRST {
-            return Ok(table);
-        }
-        Ok(rustix::io::fcntl_dupfd_cloexec(table, FIRST)?.into())
+        Ok(above_standard(table.into())?.into())
     }
 
     /// As [`Mounts::read`], from what [`Mounts::open`] opened.
