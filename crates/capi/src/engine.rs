@@ -5,12 +5,13 @@
 #![expect(unsafe_code, reason = "a function is registered with the C library")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use nearfirst::{Engine, Process, Setup, Stores};
 
 use crate::costs::costs;
 use crate::error::{Failure, answer};
+use crate::sync::lock;
 
 /// The process that made the first call on sets; 0 before it.
 static OWNER: AtomicU64 = AtomicU64::new(0);
@@ -64,7 +65,7 @@ pub(crate) fn engine(setup: Setup) -> Result<Engine, Failure> {
 }
 
 fn engines() -> MutexGuard<'static, Vec<(Setup, Engine)>> {
-    ENGINES.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&ENGINES)
 }
 
 /// Has a function called when this process exits.

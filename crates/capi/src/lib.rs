@@ -32,6 +32,7 @@ mod picking;
 mod sets;
 mod sleds;
 mod stats;
+mod sync;
 
 pub use callback::{Predicate, Properties, Rank, Release};
 pub use costs::{nf_save, nf_version, nf_warnings};

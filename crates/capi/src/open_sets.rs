@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use nearfirst::{Member, Name, Set, Turn};
 use tokio::sync::{Notify, watch};
@@ -14,6 +14,7 @@ use crate::callback::outside;
 use crate::descriptor::{Identity, identity};
 use crate::engine::own;
 use crate::error::Failure;
+use crate::sync::lock;
 
 /// Sets that may be open at once, as many as descriptors by default: a program
 /// that needs more forgets to close them.
@@ -246,10 +247,6 @@ pub(crate) fn remove(number: c_int) -> Result<(), Failure> {
 
 fn no_such(number: c_int) -> Failure {
     Failure::new(libc::EBADF, format!("there is no set {number}: not opened, or closed"))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use nearfirst::{PickOptions, Picked, Piece, Plan, Sled};
 use rustix::io::retry_on_intr;
@@ -12,6 +12,7 @@ use rustix::io::retry_on_intr;
 use crate::costs::costs;
 use crate::descriptor::{Identity, is_to_read, regular_file};
 use crate::error::Failure;
+use crate::sync::lock;
 
 /// How a file is to be picked; a `piece_bytes` of 0 leaves that to the library.
 pub(crate) fn how(piece_bytes: u64, separator: Option<u8>, plan: Plan) -> PickOptions {
@@ -133,7 +134,7 @@ impl Picks {
         use_it: impl FnOnce(&mut Pick) -> Result<T, Failure>,
     ) -> Option<Result<T, Failure>> {
         let pick = self.lock().get(&number).map(Arc::clone)?;
-        let mut pick = pick.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pick = lock(&pick);
         Some(use_it(&mut pick))
     }
 
@@ -144,6 +145,6 @@ impl Picks {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, Arc<Mutex<Pick>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use nearfirst::{Device, Place, Plan};
 
@@ -14,6 +14,7 @@ use crate::costs::costs;
 use crate::descriptor::regular_file;
 use crate::error::{Failure, answer};
 use crate::memory::{put, put_all, string};
+use crate::sync::lock;
 
 /// In memory, or a hole: nothing has to be fetched.
 pub const NF_NEAR: c_int = 0;
@@ -231,7 +232,7 @@ pub(crate) fn place_number(place: Place) -> c_int {
 /// The name of a device, kept until the process ends: a machine has few.
 pub(crate) fn lasting_name(device: &Device) -> *const c_char {
     static NAMES: Mutex<BTreeMap<Device, CString>> = Mutex::new(BTreeMap::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut names = lock(&NAMES);
     let name = names.entry(device.clone()).or_insert_with(|| {
         // Names come from the kernel's tables and hold no NUL.
         CString::new(device.name()).unwrap_or_default()
