@@ -54,10 +54,13 @@ impl MountTable {
     }
 
     /// The device of one of these mounts: asking the system for it takes as
-    /// long as opening a file, so it is asked once.
+    /// long as opening a file, so what it said is kept. Nobody waits for another's question, which may hang.
     pub(super) fn device_of(&self, mount: &Mount) -> Device {
-        let mut known = lock(&self.devices);
-        known.entry(mount.id).or_insert_with(|| block::device_of(mount, &self.mounts)).clone()
+        if let Some(device) = lock(&self.devices).get(&mount.id) {
+            return device.clone();
+        }
+        let device = block::device_of(mount, &self.mounts);
+        lock(&self.devices).entry(mount.id).or_insert(device).clone()
     }
 
     /// What is known already of the file system whose device has the number `st_dev`.
@@ -67,9 +70,8 @@ impl MountTable {
 
     /// What is known of the file system of an open file, whose device has the number `st_dev`.
     pub(super) fn ground(&self, file: BorrowedFd<'_>, st_dev: u64) -> io::Result<Arc<Ground>> {
-        let mut grounds = lock(&self.grounds);
-        if let Some(ground) = grounds.get(&st_dev) {
-            return Ok(Arc::clone(ground));
+        if let Some(ground) = self.known_ground(st_dev) {
+            return Ok(ground);
         }
         let ground = Arc::new(match self.mount_of(file)? {
             Some(mount) => Ground {
@@ -88,8 +90,7 @@ impl MountTable {
                 mount: PathBuf::from("/"),
             },
         });
-        grounds.insert(st_dev, Arc::clone(&ground));
-        Ok(ground)
+        Ok(Arc::clone(lock(&self.grounds).entry(st_dev).or_insert(ground)))
     }
 
     fn mount_of(&self, file: impl AsFd) -> io::Result<Option<&Mount>> {
