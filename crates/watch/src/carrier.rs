@@ -15,7 +15,6 @@ use fetch::engine::{Engine, EngineOptions, Feed, Near, Turn, Want};
 use fetch::scheduler::{Limits, Order, Origin, SetTerms};
 use futures::stream;
 use futures::task::AtomicWaker;
-use sled::Place;
 use store::{Clock, Costs, Entry, Name, Power, Pressure, Stores, StoresOptions};
 use tokio::task::AbortHandle;
 use tree::{Event, Predicted, Prediction, PredictionId};
@@ -269,11 +268,9 @@ impl Carrier {
     /// How many bytes of what is predicted of a file are not near, or not known to be.
     fn far_bytes(&self, file: &Predicted) -> Result<u64, store::Error> {
         let path = path_of(file);
-        let (opened, _) = self.costs.open_harmless(path)?;
-        let located = self.costs.local().locate(&opened);
-        let located = located.map_err(|source| store::Error::io(path, source))?;
-        let far = located.extents.into_iter().filter(|extent| extent.place != Place::Near);
-        let far: Vec<_> = far.map(|extent| extent.offset..extent.offset + extent.length).collect();
+        let (opened, status) = self.costs.open_harmless(path)?;
+        let far = self.costs.local().far_ranges(&opened, &status);
+        let far = far.map_err(|source| store::Error::io(path, source))?;
         let parts = parts_of(file);
         Ok(bytes(&far) - bytes(&without(far, &parts)))
     }

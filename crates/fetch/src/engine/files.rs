@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::process::Resource;
-use sled::Place;
 use store::{Backing, Entry, Error, Opener, Status};
 
 use super::Inner;
@@ -117,7 +116,8 @@ fn open(engine: &Inner, opens: &mut Opens<'_>, item: &Item) -> Result<Contact, E
     if status.backing.may_stall() {
         item.found_to_stall();
     }
-    let far = of_parts(far(engine, path, &file, &status)?, &item.parts);
+    let far = engine.costs.local().far_ranges(&file, &status);
+    let far = of_parts(far.map_err(|source| Error::io(path, source))?, &item.parts);
     let (device, by_position) = match &item.device {
         Some((device, id)) if far.is_empty() && *device == status.device => (*id, false),
         _ => {
@@ -155,22 +155,6 @@ fn of_parts(ranges: Vec<Range<u64>>, parts: &[Range<u64>]) -> Vec<Range<u64>> {
         return ranges;
     }
     ranges.iter().flat_map(|range| ranges::within(parts, range)).collect()
-}
-
-/// The ranges that are not in memory; of what the kernel does not tell, all.
-fn far(
-    engine: &Inner,
-    path: &Path,
-    file: &File,
-    status: &Status,
-) -> Result<Vec<Range<u64>>, Error> {
-    let local = engine.costs.local();
-    if status.backing == Backing::Memory || local.is_wholly_near(file, status.size) {
-        return Ok(Vec::new());
-    }
-    let located = local.locate(file).map_err(|source| Error::io(path, source))?;
-    let far = located.extents.into_iter().filter(|extent| extent.place != Place::Near);
-    Ok(far.map(|extent| extent.offset..extent.offset + extent.length).collect())
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ mod warm;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -318,6 +319,19 @@ impl Local {
         size == 0
             || sys::cached_pages(file.as_fd(), &(0..size))
                 .is_ok_and(|cached| cached >= size.div_ceil(sys::page_bytes()))
+    }
+
+    /// The ranges of an open file that are not in memory; of what the kernel does not tell, all.
+    ///
+    /// # Errors
+    /// As [`Local::locate`].
+    pub fn far_ranges(&self, file: &impl AsFd, status: &Status) -> io::Result<Vec<Range<u64>>> {
+        if status.backing == Backing::Memory || self.is_wholly_near(file, status.size) {
+            return Ok(Vec::new());
+        }
+        let extents = self.locate(file)?.extents.into_iter();
+        let far = extents.filter(|extent| extent.place != Place::Near);
+        Ok(far.map(|extent| extent.offset..extent.offset + extent.length).collect())
     }
 
     /// What an open file is, and on what device; on a mount that may not answer, what the kernel
