@@ -1,9 +1,14 @@
-//! Where is it? Residency, devices and extents of the files of mounted file systems.
+//! Where is it? Stores: what they list, which parts of it are near, and what the others take.
 //!
-//! [`Local`] says of a file which parts are in memory, which must come from a
-//! device, and which device that is; `sled` says what that costs. Asking never
-//! disturbs the page cache, never opens what it need not, and never waits
-//! longer than [`Local::wait_max`] for a mount that does not answer.
+//! A [`Store`] lists, describes and reads what a [`Name`] stands for: files of mounted file systems
+//! ([`Files`]), objects of S3 and of other services, pages of the web, and what databases and programs
+//! name. [`Stores`] chooses the one that a name belongs to. Each kind that brings much with it is a
+//! feature: `object`, `sql`, `web`.
+//!
+//! [`Local`] says of a file of this machine which parts are in memory, which must come from a
+//! device, and which device that is. Asking never disturbs the page cache, never opens what it need
+//! not, and never waits longer than [`Local::wait_max`] for a mount that does not answer. [`Costs`]
+//! keeps what devices were seen to take; `sled` says what that comes to.
 //!
 //! ```
 //! use nearfirst_store as store;
@@ -53,6 +58,7 @@ mod sync;
 mod table_file;
 mod threads;
 mod under_way;
+mod uninterrupted;
 #[cfg(feature = "web")]
 mod web;
 pub mod wrap;
@@ -93,6 +99,6 @@ pub use stores::{Permissions, Stores, StoresOptions};
 pub use sync::lock;
 pub use table_file::{TableFiles, Warning};
 pub use threads::threads_given;
+pub use uninterrupted::uninterrupted;
 #[cfg(feature = "web")]
 pub use web::Web;
-pub use uninterrupted::uninterrupted;
