@@ -11,7 +11,7 @@ pub(crate) type NumberSet<K> = HashSet<K, BuildHasherDefault<Mixing>>;
 pub(crate) struct Mixing(u64);
 
 /// 2^64 divided by the golden ratio: multiples of it are spread evenly (Knuth, volume 3, 6.4).
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(crate) const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Hasher for Mixing {
     fn finish(&self) -> u64 {

@@ -6,6 +6,7 @@ use super::course::{Course, Start, Stream};
 use super::foresight::Soon;
 use super::{Evidence, KINDS};
 use crate::names::Name;
+use crate::numbered::SPREAD;
 
 /// Earlier reads that may be left out this time.
 const SKIPPED_MAX: usize = 4;
@@ -205,7 +206,7 @@ impl Trail {
 
 /// Takes a number into a hash; names are numbers that we gave ourselves.
 fn mixed(hash: u64, number: u64) -> u64 {
-    let hash = (hash ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let hash = (hash ^ number).wrapping_mul(SPREAD);
     hash ^ hash >> 29
 }
 
