@@ -646,6 +646,28 @@ fn a_part_that_gets_on_with_every_attempt_is_not_given_up() {
 }
 
 #[test]
+fn what_waits_behind_others_is_not_silent_while_these_are_heard() {
+    let limits = Limits { attempts_max: 1, ..Limits::default() };
+    let mut told = Told::new(limits, 2, Order::Ready);
+    told.bytes(1, 100);
+    told.bytes(2, 100);
+    told.ask();
+    let [(first, ..), (second, ..)] = told.started()[..] else { panic!("{:?}", told.said) };
+    told.contact(first, 100, 0, &[(0, 100)]);
+    for _ in 0..5 {
+        told.now += limits.stall / 2;
+        told.on(Event::Progressed { attempt: first, bytes: 1 });
+        told.now += limits.stall / 2;
+        told.on_all([Event::Waited { attempt: second }, Event::Tick]);
+        assert_eq!(told.said, []);
+    }
+    told.now += limits.stall;
+    told.on_all([Event::Waited { attempt: second }, Event::Tick]);
+    let cut = [first, second].map(|attempt| Action::Cancel { attempt });
+    assert!(cut.iter().all(|cut| told.said.contains(cut)), "{:?}", told.said);
+}
+
+#[test]
 fn silence_is_cut() {
     let limits = Limits { attempts_max: 1, ..Limits::default() };
     let mut told = Told::new(limits, 8, Order::Ready);
@@ -815,6 +837,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         6 => (attempt.clone(), bytes.clone())
             .prop_map(|(attempt, bytes)| Event::Progressed { attempt, bytes }),
         2 => attempt.clone().prop_map(|attempt| Event::Submitted { attempt }),
+        2 => attempt.clone().prop_map(|attempt| Event::Waited { attempt }),
         4 => attempt.clone().prop_map(|attempt| Event::Finished { attempt }),
         4 => (attempt, failure).prop_map(|(attempt, failure)| Event::Failed { attempt, failure }),
         3 => (member.clone(), bytes.clone()).prop_map(|(member, bytes)| Event::Read { member, bytes }),
@@ -839,6 +862,7 @@ fn renamed(event: Event, attempts: &[AttemptId]) -> Event {
         }
         Event::Progressed { attempt, bytes } => Event::Progressed { attempt: name(attempt), bytes },
         Event::Submitted { attempt } => Event::Submitted { attempt: name(attempt) },
+        Event::Waited { attempt } => Event::Waited { attempt: name(attempt) },
         Event::Finished { attempt } => Event::Finished { attempt: name(attempt) },
         Event::Failed { attempt, failure } => Event::Failed { attempt: name(attempt), failure },
         other => other,

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::process::Resource;
 use store::{Backing, Entry, Error, Opener, Status};
@@ -28,6 +29,8 @@ pub(crate) struct Job {
     pub(crate) item: Arc<Item>,
     pub(crate) aim: Aim,
     pub(crate) cancelled: Cancelled,
+    /// When the scheduler asked for it.
+    pub(crate) since: Duration,
     /// When it was first given to the pool, among others; 0: it was not.
     pub(crate) turn: u64,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Inner;
 use super::files::{Job, Opens, carry_out};
-use super::waiting::{BATCH, LINGER, Opening, Pace, THREADS_MAX, Waiting};
+use super::waiting::{BATCH, LINGER, Opening, Pace, Waiting, waited};
 use crate::scheduler::Event;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 
@@ -46,6 +46,11 @@ impl Pool {
         }
     }
 
+    /// Tells of what has waited until `now`, and is not begun.
+    pub(super) fn waited(&self, now: Duration) -> Vec<Event> {
+        waited(lock(&self.queue.waiting).jobs.iter(), now)
+    }
+
     /// A thread takes of what waits, and calls others for the rest; if there is nothing, it is idle.
     fn go_on(
         &self,
@@ -53,11 +58,11 @@ impl Pool {
         mut waiting: MutexGuard<'_, Waiting>,
         batch: &mut Vec<Job>,
     ) -> Option<Opening> {
-        if waiting.jobs.is_empty() {
+        let opening = waiting.take(batch, engine.costs.clock().now());
+        if batch.is_empty() {
             waiting.idle += 1;
             return None;
         }
-        let opening = waiting.take(batch, engine.costs.clock().now());
         if !waiting.jobs.is_empty() {
             self.call(engine, waiting);
         }
@@ -72,7 +77,7 @@ impl Pool {
             drop(engine.handle.spawn(look_again(Weak::clone(&self.engine))));
         }
         let wanted = wanted.threads.saturating_sub(waiting.calls);
-        let more = wanted.saturating_sub(waiting.idle).min(THREADS_MAX - waiting.threads);
+        let more = wanted.saturating_sub(waiting.idle);
         for _ in 0..more {
             let queue = Arc::clone(&self.queue);
             let engine = Weak::clone(&self.engine);
@@ -175,9 +180,14 @@ fn work_off(
 ) -> Option<Opening> {
     let pool = &engine.pool;
     let clock = engine.costs.clock();
+    let begin = clock.now();
+    let late = waited(batch.iter(), begin);
+    if !late.is_empty() {
+        engine.post(late);
+    }
+    let device = batch.first().and_then(Job::device);
     let mut opens = Opens::new(engine);
     let mut jobs = batch.drain(..);
-    let begin = clock.now();
     let (mut since, mut pace) = (begin, Pace::Quick(0));
     for job in jobs.by_ref() {
         let was_done = carry_out(engine, &mut opens, job, events);
@@ -210,9 +220,9 @@ fn work_off(
         waiting.ended(opening, pace);
     }
     waiting.add(common);
-    if batch.is_empty() {
-        return pool.go_on(engine, waiting, batch);
-    }
+    waiting.left(device);
+    let Some(read) = batch.first() else { return pool.go_on(engine, waiting, batch) };
+    waiting.began(read.device());
     pool.call(engine, waiting);
     None
 }

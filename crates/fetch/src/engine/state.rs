@@ -216,7 +216,9 @@ impl Inner {
             }
             (Source::File { .. }, aim) => {
                 let cancelled = Cancelled::default();
-                jobs.push(Job { attempt, item, aim, cancelled: cancelled.clone(), turn: 0 });
+                let since = self.costs.clock().now();
+                let (cancelled_too, turn) = (cancelled.clone(), 0);
+                jobs.push(Job { attempt, item, aim, cancelled: cancelled_too, since, turn });
                 Running::Thread(cancelled)
             }
             (Source::Store(_), Aim::Open) | (Source::Nowhere, _) => return,

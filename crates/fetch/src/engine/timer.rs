@@ -23,7 +23,7 @@ pub(crate) async fn run(engine: Weak<Inner>, changed: Arc<Notify>) {
             }
             Some(_) => {
                 let Some(inner) = engine.upgrade() else { return };
-                inner.post([Event::Tick]);
+                inner.post(inner.pool.waited(now).into_iter().chain([Event::Tick]));
             }
         }
     }

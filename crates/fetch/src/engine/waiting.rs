@@ -4,10 +4,13 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::files::Job;
-use crate::scheduler::DeviceId;
+use crate::scheduler::{DeviceId, Event};
 
-/// Threads that open and read files of mounts that always answer.
+/// Threads that open and read files of mounts that always answer; beyond them one for each device that
+/// none is at, so that nothing waits for another device.
 pub(super) const THREADS_MAX: usize = 8;
+/// Waits that are too short to be told of: silences that count are far longer.
+const UNTOLD: Duration = Duration::from_millis(10);
 /// Jobs that one thread takes at a time.
 pub(super) const BATCH: usize = 32;
 /// Fewer opens than these are not worth another thread, while none waits for a device.
@@ -23,6 +26,8 @@ pub(super) struct Waiting {
     /// By their turns: what a thread gives back comes before what is later.
     pub(super) jobs: VecDeque<Job>,
     turns: u64,
+    /// Of each thread that has jobs, the device that they are of.
+    at_work: Vec<Option<DeviceId>>,
     /// Of each thread that has a batch of opens.
     opening: Vec<Opening>,
     /// Devices that let an open wait, and how many must be quick in a row until others may follow.
@@ -76,12 +81,16 @@ impl Waiting {
         let (mut threads, mut at, mut are_some_left) = (0, 0, false);
         let fresh = self.opening.iter().filter(|of| now.saturating_sub(of.since) <= LINGER);
         let mut busy: Vec<_> = fresh.map(|opening| opening.device).collect();
-        while at < self.jobs.len() && threads < THREADS_MAX {
+        let mut at_work = self.at_work.clone();
+        while at < self.jobs.len() {
             let first = &self.jobs[at];
             let device = first.device();
             let most = self.opens_max(device);
             let jobs = share(self.jobs.range(at..), most);
             at += jobs;
+            if !may_begin(device, &at_work) {
+                continue;
+            }
             if first.is_open() && most > 1 {
                 let at_it = busy.iter().filter(|other| **other == device).count();
                 if at_it >= self.processors || (at_it > 0 && jobs < BATCH_MIN) {
@@ -90,23 +99,38 @@ impl Waiting {
                 }
                 busy.push(device);
             }
+            at_work.push(device);
             threads += 1;
         }
         Wanted { threads, are_some_left }
     }
 
     /// A read, or a share of the opens: processors are all that they need while none waits for a
-    /// device. Of those that do one, so that it is asked in their order.
+    /// device. Of those that do one, so that it is asked in their order. Nothing if all that waits is
+    /// left to those that are at work.
     pub(super) fn take(&mut self, batch: &mut Vec<Job>, now: Duration) -> Option<Opening> {
+        let first = self.jobs.iter().position(|job| may_begin(job.device(), &self.at_work))?;
+        let device = self.jobs[first].device();
         let even = self.jobs.len().div_ceil(self.threads.min(self.processors).max(1));
-        let device = self.jobs.front().and_then(Job::device);
         let most = even.max(BATCH_MIN).min(self.opens_max(device));
-        let taken = share(self.jobs.iter(), most);
-        batch.extend(self.jobs.drain(..taken));
+        let taken = share(self.jobs.range(first..), most);
+        batch.extend(self.jobs.drain(first..first + taken));
+        self.began(device);
         let first = batch.first().filter(|first| first.is_open())?;
         let opening = Opening { device: first.device(), since: now };
         self.opening.push(opening);
         Some(opening)
+    }
+
+    /// A thread is at jobs of a device from now on.
+    pub(super) fn began(&mut self, device: Option<DeviceId>) {
+        self.at_work.push(device);
+    }
+
+    /// A thread is at jobs of a device no more.
+    pub(super) fn left(&mut self, device: Option<DeviceId>) {
+        let at = self.at_work.iter().position(|other| *other == device);
+        self.at_work.swap_remove(at.expect("it began"));
     }
 
     /// Notes how a batch of opens went, all of it or as far as its thread came.
@@ -122,6 +146,17 @@ impl Waiting {
             (Some(at), Pace::Quick(_)) => drop(self.slow.swap_remove(at)),
         }
     }
+}
+
+/// Whether one more thread may be at jobs of a device.
+fn may_begin(device: Option<DeviceId>, at_work: &[Option<DeviceId>]) -> bool {
+    at_work.len() < THREADS_MAX || !at_work.contains(&device)
+}
+
+/// Tells of the jobs that have waited until now.
+pub(super) fn waited<'a>(jobs: impl Iterator<Item = &'a Job>, now: Duration) -> Vec<Event> {
+    let late = jobs.filter(|job| now.saturating_sub(job.since) > UNTOLD);
+    late.map(|job| Event::Waited { attempt: job.attempt }).collect()
 }
 
 /// How many threads are worth calling, and whether some of what waits is left to those at it.
@@ -176,14 +211,23 @@ mod tests {
     }
 
     fn opens_on(device: u32, numbers: RangeInclusive<u64>) -> Vec<Job> {
+        jobs_on(device, numbers, &Aim::Open)
+    }
+
+    fn reads_on(device: u32, numbers: RangeInclusive<u64>) -> Vec<Job> {
+        jobs_on(device, numbers, &Aim::Fetch(0..1))
+    }
+
+    fn jobs_on(device: u32, numbers: RangeInclusive<u64>, aim: &Aim) -> Vec<Job> {
         let device = (Device::new("d"), DeviceId(device));
         let entry = Entry::named(Name::from(Path::new("/a")));
         let item = || Item::new(0, entry.clone(), Source::Nowhere, Some(device.clone()));
         let job = |number| Job {
             attempt: AttemptId(number),
             item: Arc::new(item()),
-            aim: Aim::Open,
+            aim: aim.clone(),
             cancelled: Cancelled::default(),
+            since: NOW,
             turn: 0,
         };
         numbers.map(job).collect()
@@ -196,6 +240,13 @@ mod tests {
         let mut batch = Vec::new();
         let opening = waiting.take(&mut batch, NOW);
         (batch, opening)
+    }
+
+    /// A thread has opened all that it took.
+    fn done(waiting: &mut Waiting, opening: Option<Opening>, pace: Pace) {
+        let opening = opening.expect("a batch of opens");
+        waiting.ended(opening, pace);
+        waiting.left(opening.device);
     }
 
     fn numbers(jobs: &[Job]) -> Vec<u64> {
@@ -213,13 +264,13 @@ mod tests {
         waiting.add(opens(20));
         let (mut share, opening) = taken(&mut waiting);
         assert_eq!(numbers(&share), (1..=10).collect::<Vec<_>>());
-        waiting.ended(opening.unwrap(), Pace::Slow);
+        done(&mut waiting, opening, Pace::Slow);
         waiting.add(share.split_off(1));
         assert_eq!(wanted(&waiting, NOW), (THREADS_MAX, false));
         for next in 2..=9 {
             let (share, opening) = taken(&mut waiting);
             assert_eq!(numbers(&share), [next]);
-            waiting.ended(opening.unwrap(), Pace::Quick(1));
+            done(&mut waiting, opening, Pace::Quick(1));
         }
         assert_eq!(numbers(&taken(&mut waiting).0), (10..=17).collect::<Vec<_>>(), "quick again");
     }
@@ -229,12 +280,12 @@ mod tests {
         let mut waiting = Waiting { threads: 8, processors: 1, ..Waiting::default() };
         waiting.add(opens_on(0, 1..=1));
         let (_, opening) = taken(&mut waiting);
-        waiting.ended(opening.unwrap(), Pace::Slow);
+        done(&mut waiting, opening, Pace::Slow);
         waiting.add(opens_on(1, 2..=33));
         waiting.add(opens_on(0, 34..=50));
         let (share, opening) = taken(&mut waiting);
         assert_eq!(share.len(), 32);
-        waiting.ended(opening.unwrap(), Pace::Quick(32));
+        done(&mut waiting, opening, Pace::Quick(32));
         assert_eq!(numbers(&taken(&mut waiting).0), [34]);
     }
 
@@ -261,6 +312,29 @@ mod tests {
         assert_eq!(numbers(&taken(&mut waiting).0), [1]);
         assert_eq!(wanted(&waiting, NOW), (1, false));
         assert_eq!(taken(&mut waiting).0.len(), 31, "one device keeps its batches");
+    }
+
+    #[test]
+    fn a_slow_device_does_not_hold_all_threads() {
+        let mut waiting = Waiting { processors: 2, ..Waiting::default() };
+        waiting.add(reads_on(0, 1..=20));
+        waiting.add(reads_on(1, 21..=22));
+        waiting.add(opens_on(2, 23..=24));
+        assert_eq!(wanted(&waiting, NOW), (THREADS_MAX + 2, false));
+        let taken_by_all = (0..THREADS_MAX + 2).flat_map(|_| numbers(&taken(&mut waiting).0));
+        assert_eq!(taken_by_all.collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7, 8, 21, 23, 24]);
+        assert_eq!(wanted(&waiting, NOW), (0, false));
+        assert!(taken(&mut waiting).0.is_empty(), "what is left waits for those at its device");
+        waiting.left(Some(DeviceId(1)));
+        assert_eq!(numbers(&taken(&mut waiting).0), [22]);
+    }
+
+    #[test]
+    fn of_what_waits_long_is_told() {
+        let jobs = opens(2);
+        assert_eq!(waited(jobs.iter(), UNTOLD), []);
+        let told = [1, 2].map(|number| Event::Waited { attempt: AttemptId(number) });
+        assert_eq!(waited(jobs.iter(), 2 * UNTOLD), told);
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub(super) struct Attempt {
     /// The device whose window it takes.
     pub(super) device: u32,
     pub(super) started: Duration,
-    /// When something of it was last heard.
+    /// When something of it was last heard, or it was not to be heard of before.
     pub(super) heard: Duration,
     /// When it made contact.
     pub(super) met: Option<Duration>,

@@ -51,6 +51,8 @@ pub(super) struct Device {
     pub(super) head: u64,
     /// Attempts without a first byte.
     pub(super) unmet: List<UNMET>,
+    /// When something of any of its attempts was last heard.
+    pub(super) heard: Option<Duration>,
     /// The attempt that was last found to be slow, until there is a place for another.
     pub(super) slow: Option<u64>,
     turns: u64,
@@ -89,6 +91,7 @@ impl Device {
             lanes: BTreeMap::new(),
             head: 0,
             unmet: List::default(),
+            heard: None,
             slow: None,
             turns: 0,
             requests: 0,

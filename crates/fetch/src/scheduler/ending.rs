@@ -6,6 +6,23 @@ use super::scheduler::Scheduler;
 impl Scheduler {
     /// Something was heard of an attempt.
     pub(super) fn heard(&mut self, attempt: u32) {
+        let device = self.attempts[attempt].device;
+        self.devices[device as usize].heard = Some(self.now);
+        self.is_silent_from_now(attempt);
+    }
+
+    /// An attempt has waited for its driver: that is not its device's silence, unless nothing is heard
+    /// of those that it waits behind.
+    pub(super) fn waited(&mut self, id: AttemptId) {
+        let Some(attempt) = self.attempts.find(id.0) else { return };
+        let heard = self.devices[self.attempts[attempt].device as usize].heard;
+        if heard.is_some_and(|at| at.saturating_add(self.limits.stall) > self.now) {
+            self.is_silent_from_now(attempt);
+        }
+    }
+
+    /// Something of an attempt is waited for from now on.
+    pub(super) fn is_silent_from_now(&mut self, attempt: u32) {
         self.attempts[attempt].heard = self.now;
         self.silent.remove(&mut self.attempts, attempt);
         self.silent.push(&mut self.attempts, attempt);

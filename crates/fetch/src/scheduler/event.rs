@@ -170,14 +170,20 @@ pub enum Event {
         set: SetId,
     },
     /// An attempt made first contact: the open succeeded, or the first byte is
-    /// here. Comes once an attempt, before its other events but [`Event::Failed`] and
-    /// [`Event::Submitted`].
+    /// here. Comes once an attempt, before its other events but [`Event::Failed`],
+    /// [`Event::Submitted`] and [`Event::Waited`].
     /// It ends an attempt at [`Aim::Open`], and one whose [`Contact::far`] is empty.
     Contacted {
         /// The attempt.
         attempt: AttemptId,
         /// What it found.
         contact: Contact,
+    },
+    /// An attempt that its driver has not begun, or begins, has waited for that until now, behind others
+    /// at its device: that nothing came of it says nothing, as long as something comes of these.
+    Waited {
+        /// The attempt.
+        attempt: AttemptId,
     },
     /// More bytes of an attempt are here, in order from the start of what it covers.
     Progressed {

@@ -216,7 +216,7 @@ impl Scheduler {
                 self.devices[device as usize].window.began(self.now);
             }
             self.out.push(Action::Extend { attempt: AttemptId(self.attempts.name(attempt)), end });
-            self.heard(attempt);
+            self.is_silent_from_now(attempt);
         }
         if is_stopped {
             self.set_idle(part_slot, true);

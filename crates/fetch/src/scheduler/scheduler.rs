@@ -57,7 +57,7 @@ pub struct Scheduler {
     pub(super) spills: u32,
     /// No spill is begun before.
     pub(super) spill_after: Duration,
-    /// When the spill that waits longest was asked for.
+    /// Since when nothing was heard of the spills that are under way.
     pub(super) spill_since: Option<Duration>,
     pub(super) dirty_sets: Vec<SetId>,
     pub(super) dirty_devices: Vec<u32>,
@@ -166,6 +166,7 @@ impl Scheduler {
                 }
             }
             Event::Contacted { attempt, contact } => self.contacted(attempt, contact),
+            Event::Waited { attempt } => self.waited(attempt),
             Event::Progressed { attempt, bytes } => self.progressed(attempt, bytes),
             Event::Submitted { attempt } => self.submitted(attempt),
             Event::Finished { attempt } => self.finished(attempt),

@@ -28,7 +28,7 @@ impl World {
                 ticks_at_once = if wake > self.now { 0 } else { ticks_at_once + 1 };
                 assert!(ticks_at_once < 100, "wake_at stays at {wake:?}: {:?}", self.scheduler);
                 self.now = self.now.max(wake);
-                self.feed(nearfirst_fetch::scheduler::Event::Tick);
+                self.tick();
             } else {
                 self.step_some();
             }

@@ -91,6 +91,8 @@ pub(crate) struct Plan {
     pub(crate) faults: Faults,
     /// How often events are told together, in thousandths.
     pub(crate) together: u64,
+    /// How often a driver has a file wait, in thousandths.
+    pub(crate) queued: u64,
     pub(crate) devices: Vec<DevicePlan>,
     pub(crate) sets: Vec<SetPlan>,
 }
@@ -133,7 +135,8 @@ impl Plan {
             .map(|_| SetPlan::draw(chance, &limits, &faults, devices.len() as u64))
             .collect();
         let together = chance.pick(&[0, 200, 500]);
-        Self { limits, faults, together, devices, sets }
+        let queued = chance.pick(&[0, 0, 50, 500]);
+        Self { limits, faults, together, queued, devices, sets }
     }
 }
 

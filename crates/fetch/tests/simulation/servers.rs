@@ -33,6 +33,8 @@ pub(crate) struct Trying {
     /// What its driver has not told yet, and from where it brought that.
     pub(crate) untold: Vec<Event>,
     pub(crate) told_to: u64,
+    /// How long its device will take to answer, where its driver has not begun it.
+    pub(crate) waits: Option<Duration>,
     /// Whether its device has been asked for all of it.
     pub(crate) submitted: bool,
     pub(crate) paused: bool,
@@ -56,10 +58,13 @@ impl World {
         if self.chance.in_thousand(plan.tail_in_thousand) {
             latency *= 40;
         }
-        match fate {
-            Fate::Fails(failure) => self.after(latency, Happening::Fail(id, failure)),
-            Fate::Stalls => {}
-            _ => self.after(latency, Happening::Contact(id)),
+        let waits = kind == Kind::Cache && self.chance.in_thousand(self.plan.queued);
+        if waits {
+            let twentieths = self.chance.pick(&[0, 1, 10, 19, 21, 40]);
+            let pause = self.plan.limits.stall / 20 * twentieths;
+            self.after(pause, Happening::Begin(id));
+        } else {
+            self.answer_later(id, fate, latency);
         }
         let (at, allowed) = match &aim {
             Aim::Open => (0, 0),
@@ -80,11 +85,37 @@ impl World {
             brought: 0,
             untold: Vec::new(),
             told_to: at,
+            waits: waits.then_some(latency),
             submitted: false,
             paused: false,
             wide: false,
         };
         assert!(self.attempts.insert(id, trying).is_none(), "{id:?} is used twice");
+    }
+
+    fn answer_later(&mut self, id: AttemptId, fate: Fate, latency: Duration) {
+        match fate {
+            Fate::Fails(failure) => self.after(latency, Happening::Fail(id, failure)),
+            Fate::Stalls => {}
+            _ => self.after(latency, Happening::Contact(id)),
+        }
+    }
+
+    /// A driver begins what has waited for it.
+    pub(crate) fn begin(&mut self, id: AttemptId) {
+        let Some(trying) = self.attempts.get_mut(&id) else { return };
+        let (fate, latency) = (trying.fate, trying.waits.take().expect("it waits"));
+        self.feed(Event::Waited { attempt: id });
+        self.answer_later(id, fate, latency);
+    }
+
+    /// Time passed; a driver tells first of what it has not begun.
+    pub(crate) fn tick(&mut self) {
+        let waits = |(id, trying): (&AttemptId, &Trying)| trying.waits.map(|_| *id);
+        let mut waiting: Vec<_> = self.attempts.iter().filter_map(waits).collect();
+        waiting.sort_unstable();
+        let waited = waiting.into_iter().map(|attempt| Event::Waited { attempt });
+        self.feed_all(waited.chain([Event::Tick]));
     }
 
     pub(crate) fn submit(&mut self, id: AttemptId) {

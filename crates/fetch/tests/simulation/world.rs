@@ -18,6 +18,7 @@ use crate::servers::Trying;
 #[derive(Debug, Clone)]
 pub(crate) enum Happening {
     List(usize),
+    Begin(AttemptId),
     Submit(AttemptId),
     Contact(AttemptId),
     Chunk(AttemptId),
@@ -187,6 +188,7 @@ impl World {
         self.now = self.now.max(at);
         match self.happenings.remove(&serial).expect("what it is") {
             Happening::List(set) => self.list(set),
+            Happening::Begin(attempt) => self.begin(attempt),
             Happening::Submit(attempt) => self.submit(attempt),
             Happening::Contact(attempt) => self.contact(attempt),
             Happening::Chunk(attempt) => self.chunk(attempt),
