@@ -67,7 +67,7 @@ impl Apart {
     /// Makes `call` and waits for what it returns.
     ///
     /// # Errors
-    /// Its own; `TimedOut` if it has not returned within the limit.
+    /// Its own; `TimedOut` if it has not returned within the limit; that its thread panicked.
     pub(crate) fn call<T: Send + 'static>(
         &self,
         call: impl FnOnce(&File) -> io::Result<T> + Send + 'static,
@@ -91,7 +91,7 @@ impl Apart {
             // Who has given up hears no answer.
             drop(answer.send(returned));
         });
-        self.calls.send(call).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        self.calls.send(call).map_err(|_| panicked())?;
         Ok(Answer { answers, ended: Arc::clone(&self.ended), limit: self.limit })
     }
 
@@ -170,6 +170,11 @@ impl Drop for Apart {
 fn no_answer(within: Duration) -> io::Error {
     let reason = format!("no answer for {} s; its mount may be unreachable", within.as_secs_f32());
     io::Error::new(io::ErrorKind::TimedOut, reason)
+}
+
+/// That a call, or one before it, ended its thread.
+pub(crate) fn panicked() -> io::Error {
+    io::Error::other("the thread that read it panicked")
 }
 
 /// Reads on in a file whose mount may not answer: each read ends in bounded time, `TimedOut` then.
@@ -286,7 +291,7 @@ impl<T> Answer<T> {
         while steps < STEPS {
             match self.answers.recv_timeout(self.limit / STEPS) {
                 Ok(returned) => return returned,
-                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(panicked()),
                 Err(mpsc::RecvTimeoutError::Timeout) => steps += 1,
             }
             let before = std::mem::replace(&mut ended, self.ended.load(Ordering::Relaxed));
@@ -318,6 +323,17 @@ mod tests {
         assert_eq!(read(), Err(io::ErrorKind::TimedOut));
         writer.write_all(b"onlyhere").expect("there is room");
         assert_eq!(read(), Err(io::ErrorKind::TimedOut));
+    }
+
+    #[test]
+    fn a_call_that_panics_is_not_taken_for_a_mount_that_does_not_answer() {
+        let costs = Costs::with(Local::default(), TableFiles::default(), Clock::real());
+        let file = tempfile::tempfile().expect("a file");
+        let apart = Apart::new("panics", &file, &costs).expect("a thread");
+        let error = apart.call(|_| -> io::Result<()> { panic!("as the test wants") }).unwrap_err();
+        assert_eq!(error.to_string(), "the thread that read it panicked");
+        let after = apart.call(|_| Ok(())).unwrap_err();
+        assert_eq!(after.kind(), io::ErrorKind::Other);
     }
 
     #[test]

@@ -197,7 +197,8 @@ fn learn(
     began: Duration,
 ) {
     let now = engine.costs.clock().now();
-    let reach = contact.position + range.start..contact.position + range.end;
+    let from = |offset: u64| contact.position.saturating_add(offset);
+    let reach = from(range.start)..from(range.end);
     let mut state = lock(&engine.state);
     let since = state.devices.free_since(contact.device, attempt);
     let device = state.devices.moved_to(contact.device, &reach);

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use super::Inner;
 use super::ahead::read_ahead;
 use super::attempt::failure;
 use super::item::Item;
+use crate::apart::panicked;
 use crate::ranges;
 use crate::scheduler::{Aim, AttemptId, Contact, DeviceId, Event, Failure};
 use crate::sync::{AtomicBool, Ordering, lock};
@@ -88,13 +90,17 @@ pub(super) fn carry_out(
     if cancelled.is_set() {
         return false;
     }
-    let done = match aim {
-        Aim::Open => {
-            open(engine, opens, &item).map(|contact| Event::Contacted { attempt, contact })
-        }
+    let is_told = |contact| Event::Contacted { attempt, contact };
+    let done = catch_unwind(AssertUnwindSafe(|| match aim {
+        Aim::Open => open(engine, opens, &item).map(is_told),
         Aim::Fetch(range) => read_ahead(engine, attempt, &item, range, &cancelled, events)
             .map(|()| Event::Finished { attempt }),
-    };
+    }));
+    // Its thread goes on with others; who waits for this one is to hear of it.
+    let done = done.unwrap_or_else(|_| {
+        let path = item.path().unwrap_or_else(|| Path::new(""));
+        Err(Error::io(path, panicked()))
+    });
     events.push(match done {
         Ok(event) => event,
         Err(error) => {
@@ -164,7 +170,35 @@ fn of_parts(ranges: Vec<Range<u64>>, parts: &[Range<u64>]) -> Vec<Range<u64>> {
 mod tests {
     #![expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
 
+    use store::{Clock, Costs, Local, Name, Stores, StoresOptions, TableFiles};
+
+    use super::super::item::Source;
+    use super::super::{Engine, EngineOptions};
     use super::*;
+
+    #[test]
+    fn a_job_that_panics_is_one_that_failed() {
+        let costs = Costs::with(Local::default(), TableFiles::default(), Clock::real());
+        let costs = Arc::new(costs);
+        let stores = Arc::new(Stores::new(Arc::clone(&costs), &StoresOptions::default()));
+        let engine = Engine::new(stores, costs, EngineOptions::default()).expect("threads");
+        let entry = Entry::named(Name::from(Path::new("/a")));
+        let item = Arc::new(Item::new(0, entry, Source::Nowhere, None));
+        let job = Job {
+            attempt: AttemptId(1),
+            item: Arc::clone(&item),
+            aim: Aim::Open,
+            cancelled: Cancelled::default(),
+            since: Duration::ZERO,
+            turn: 0,
+        };
+        let mut events = Vec::new();
+        assert!(carry_out(&engine.0, &mut Opens::new(&engine.0), job, &mut events));
+        let failed = Event::Failed { attempt: AttemptId(1), failure: Failure::Final };
+        assert_eq!(events, [failed]);
+        let reason = item.error().expect("it is blamed").reason();
+        assert_eq!(reason, "the thread that read it panicked");
+    }
 
     #[test]
     fn only_the_wanted_parts_of_what_is_far_are_brought() {

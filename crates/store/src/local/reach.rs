@@ -283,7 +283,9 @@ impl Reached<'_> {
         loop {
             match answer.recv_timeout(step) {
                 Ok(answer) => return Ok(answer),
-                Err(RecvTimeoutError::Disconnected) => return Err(local.stalled(self.path, mount)),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(failed(io::Error::other("the thread that asked it panicked")));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
             }
             // Not by a process beside this one, which closes what it has of the files here, and waits until
