@@ -3,7 +3,8 @@
 //! A load from a mapped page that the file no longer has raises SIGBUS. The
 //! handler here puts zeros in the place of what is missing and marks the
 //! mapping, so that the reader goes on and finds out afterwards that what it
-//! computed is void. Faults of anybody else go where they went before.
+//! computed is void. Faults of anybody else, and signals that were sent, go to who handled them before;
+//! the handler here stays, unless they end the process.
 
 #![expect(unsafe_code, reason = "mapping files and handling SIGBUS")]
 
@@ -185,7 +186,7 @@ fn install_handler() -> Option<()> {
         // kernel reads are set; `previous` is written before it is read.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
-            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_sigbus;
+            let handler: InformedHandler = on_sigbus;
             action.sa_sigaction = handler as libc::sighandler_t;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
             if libc::sigaction(libc::SIGBUS, ptr::null(), previous.as_mut_ptr()) != 0 {
@@ -199,7 +200,7 @@ fn install_handler() -> Option<()> {
 }
 
 /// Only system calls and atomics: what a signal handler may use.
-extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a valid siginfo to a handler with SA_SIGINFO.
     let address = unsafe { (*info).si_addr() }.addr();
     for guard in &GUARDS {
@@ -227,8 +228,56 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, _context: *mu
         }
     }
     if let Some(previous) = PREVIOUS.get() {
-        // SAFETY: puts back what was there; the fault is raised again and goes to it.
-        unsafe { libc::sigaction(signal, previous, ptr::null_mut()) };
+        // SAFETY: `previous` is as the system gave it, the others are as it passed them.
+        unsafe { pass_on(previous, signal, info, context) };
+    }
+}
+
+type Handler = extern "C" fn(c_int);
+type InformedHandler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+/// Leaves a signal to who handled it before.
+///
+/// # Safety
+/// `previous` is what the system says was installed; the others are what it passes to a handler.
+unsafe fn pass_on(
+    previous: &libc::sigaction,
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    // SAFETY: see above.
+    let was_sent = unsafe { (*info).si_code } <= 0;
+    let handler = previous.sa_sigaction;
+    // SAFETY: system calls that a handler may make. What is neither of the two constants is a
+    // function, of the kind that the flags say.
+    unsafe {
+        if handler == libc::SIG_IGN && was_sent {
+            return;
+        }
+        if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
+            // A fault is raised again by itself.
+            libc::sigaction(signal, previous, ptr::null_mut());
+        } else if previous.sa_flags & libc::SA_SIGINFO == 0 {
+            std::mem::transmute::<*const (), Handler>(handler as *const ())(signal);
+        } else {
+            let handle = std::mem::transmute::<*const (), InformedHandler>(handler as *const ());
+            handle(signal, info, context);
+        }
+        // The standard library's handler does so, too, and counts on a fault to be raised again.
+        if was_sent && is_left_to_system(signal) {
+            libc::raise(signal);
+        }
+    }
+}
+
+/// Whether a signal has no handler any more.
+fn is_left_to_system(signal: c_int) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: all zeros is a `sigaction`, which lives across the call; nothing is changed.
+    unsafe {
+        libc::sigaction(signal, ptr::null(), action.as_mut_ptr());
+        action.assume_init().sa_sigaction == libc::SIG_DFL
     }
 }
 
@@ -248,6 +297,44 @@ mod tests {
         assert!(mapping.is_sound());
         file.set_len(1 << 12).expect("shortened");
         assert_eq!(sum(0..1 << 16), 1 << 12);
+        assert!(!mapping.is_sound());
+    }
+
+    static HANDLED: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn handled(_signal: c_int) {
+        HANDLED.fetch_add(1, Ordering::Relaxed);
+    }
+
+    extern "C" fn handled_informed(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
+        HANDLED.fetch_add(10, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn what_others_handle_does_not_end_the_guard() {
+        install_handler().expect("it can be installed");
+        let informed: InformedHandler = handled_informed;
+        let plain: Handler = handled;
+        let previous = [
+            (informed as libc::sighandler_t, libc::SA_SIGINFO),
+            (plain as libc::sighandler_t, 0),
+            (libc::SIG_IGN, 0),
+        ];
+        for (handler, flags) in previous {
+            // SAFETY: all zeros are a `sigaction` and a `siginfo_t`, of a signal that was sent.
+            unsafe {
+                let mut previous: libc::sigaction = std::mem::zeroed();
+                (previous.sa_sigaction, previous.sa_flags) = (handler, flags);
+                let mut info: libc::siginfo_t = std::mem::zeroed();
+                pass_on(&previous, libc::SIGBUS, &raw mut info, ptr::null_mut());
+            }
+        }
+        assert_eq!(HANDLED.load(Ordering::Relaxed), 11);
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&[1; 1 << 13]).expect("written");
+        let mapping = Mapping::of(&file, 1 << 13).expect("mapped");
+        file.set_len(1 << 12).expect("shortened");
+        assert_eq!(mapping.bytes(&(0..1 << 13))[1 << 12], 0);
         assert!(!mapping.is_sound());
     }
 
