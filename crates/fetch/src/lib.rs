@@ -1,4 +1,8 @@
-//! Bring it near: reads the near parts of a file while the far ones are fetched.
+//! Bring it near: of one file the near parts are read while the far ones are fetched; of many
+//! objects what is ready comes first.
+//!
+//! [`scheduler`] decides what of which set is in flight, and does no I/O; [`engine`] does what it
+//! decides, and hands out members as they arrive.
 //!
 //! [`scan`] hands out the pieces of one file to several threads. What is in
 //! memory comes first, mapped and without a copy; what is not is read by one
