@@ -8,8 +8,8 @@ use futures::{FutureExt as _, Stream};
 use store::{Entry, Error};
 
 use super::arrivals::{Arrivals, Delivered, Here};
-use super::near::Near;
 use super::pump::{self, Room, Want};
+use super::reader::Near;
 use super::state::{SetState, State};
 use super::{Engine, Inner};
 use crate::scheduler::{Delivery, Event, SetId, SetTerms};

@@ -12,9 +12,9 @@ mod devices;
 mod feed;
 mod files;
 mod item;
-mod near;
 mod pool;
 mod pump;
+mod reader;
 mod state;
 mod timer;
 mod waiting;
@@ -36,8 +36,8 @@ use pool::Pool;
 use state::{After, State};
 
 pub use feed::{Arrival, Feed, Turn};
-pub use near::{BytesReader, FileReader, Near, NearFile};
 pub use pump::Want;
+pub use reader::{BytesReader, FileReader, Near, NearFile};
 
 /// Threads that carry remote attempts: they wait for most of their time.
 const WORKERS_MAX: usize = 4;
