@@ -99,6 +99,10 @@ impl Told {
         self.said.iter().filter_map(deliver).collect()
     }
 
+    fn snapshot(&self) -> Snapshot {
+        self.scheduler.snapshot_at(self.now)
+    }
+
     fn pass_to_wake(&mut self) {
         self.now = self.scheduler.wake_at().expect("something to wake for");
         self.on(Event::Tick);
@@ -190,7 +194,7 @@ fn what_is_longer_than_its_listing_told_is_fetched_from_the_byte_on_that_is_want
     told.on(Event::Finished { attempt: first });
     told.contact(later, 45, 0, &[(0, 45)]);
     told.on(Event::Progressed { attempt: later, bytes: 3 });
-    assert_eq!(told.scheduler.snapshot().budget.used, 20, "what came is as much as was asked for");
+    assert_eq!(told.snapshot().budget.used, 20, "what came is as much as was asked for");
 }
 
 #[test]
@@ -207,7 +211,7 @@ fn who_sends_all_is_heard_from_the_byte_on_that_is_wanted() {
     told.on(Event::Contacted { attempt: first, contact });
     assert_eq!(told.said[0], Action::Cancel { attempt: second }, "the other part comes with it");
     told.on(Event::Progressed { attempt: first, bytes: 24 });
-    assert_eq!((told.delivered(), told.scheduler.snapshot().budget.used), (vec![], 10));
+    assert_eq!((told.delivered(), told.snapshot().budget.used), (vec![], 10));
     told.on(Event::Progressed { attempt: first, bytes: 3 });
     assert_eq!(told.delivered(), [(1, Delivery::Streaming)]);
 }
@@ -620,7 +624,7 @@ fn descriptors_that_are_short_are_waited_for_some_seconds_and_their_device_is_le
     assert_eq!(told.delivered(), [(1, Delivery::Failed(Cause::Failed))]);
     assert!(attempts > Limits::default().attempts_max, "{attempts}");
     assert!(told.now < Duration::from_secs(10), "{:?}", told.now);
-    assert_eq!(told.scheduler.snapshot().devices[0].refusals, 0);
+    assert_eq!(told.snapshot().devices[0].refusals, 0);
 }
 
 #[test]
@@ -706,7 +710,7 @@ fn a_full_budget_stops_what_nobody_waits_for_and_spills_for_who_waits() {
     told.ask();
     told.on(Event::Spilled { member: MemberId(2), bytes: 10 });
     assert_eq!(told.started_members(), [3]);
-    assert!(told.scheduler.snapshot().budget.peak <= 20);
+    assert!(told.snapshot().budget.peak <= 20);
 }
 
 #[test]
@@ -726,9 +730,9 @@ fn what_moved_to_disk_before_it_was_told_of_is_not_in_memory() {
     // Four bytes of the second part came meanwhile.
     told.on(Event::Spilled { member: MemberId(1), bytes: 14 });
     assert_eq!(told.started_members(), [1, 2]);
-    let before = told.scheduler.snapshot().budget;
+    let before = told.snapshot().budget;
     told.on(Event::Progressed { attempt: second, bytes: 4 });
-    let after = told.scheduler.snapshot().budget;
+    let after = told.snapshot().budget;
     assert_eq!((before.spilled, after.spilled), (14, 14));
     assert_eq!(after.used, before.used - 4);
 }
@@ -763,7 +767,7 @@ fn errors_of_listing_hide_nothing_that_is_waited_for() {
     told.ask();
     assert_eq!(told.delivered(), [(1, Delivery::Failed(Cause::Unlisted))]);
     assert_eq!(told.started_members(), [3]);
-    let Snapshot { waits, sets, .. } = told.scheduler.snapshot();
+    let Snapshot { waits, sets, .. } = told.snapshot();
     assert_eq!(waits.iter().map(|wait| wait.member).collect::<Vec<_>>(), [MemberId(3)]);
     assert_eq!((sets[0].ready, sets[0].fetching, sets[0].queued), (1, 1, 1));
     // Nobody tells it anything while a server is silent.
@@ -894,7 +898,7 @@ proptest! {
                 _ => None,
             }));
             scheduler.wake_at();
-            let snapshot = scheduler.snapshot();
+            let snapshot = scheduler.snapshot_at(now);
             prop_assert!(snapshot.budget.used - snapshot.budget.over <= budget);
         }
         prop_assert!(scheduler.is_empty(), "{:?}", scheduler);

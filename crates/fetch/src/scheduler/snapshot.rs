@@ -106,11 +106,6 @@ pub struct WaitSnapshot {
 const WAITS: usize = 8;
 
 impl Scheduler {
-    /// What it was at when it was last told of something.
-    pub fn snapshot(&self) -> Snapshot {
-        self.snapshot_at(self.now)
-    }
-
     /// What it is at. Takes time in proportion to the members that are in flight.
     pub fn snapshot_at(&self, now: Duration) -> Snapshot {
         let mut sets: Vec<SetSnapshot> = self.set_snapshots().collect();

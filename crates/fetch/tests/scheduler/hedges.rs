@@ -35,7 +35,7 @@ fn what_waits_unusually_long_for_its_first_byte_is_hedged_and_the_first_wins() {
     told.on(Event::Finished { attempt: hedge });
     assert_eq!(told.said[0], Action::Cancel { attempt: slow });
     assert_eq!(told.delivered(), [(99, Delivery::Whole)]);
-    assert_eq!(told.scheduler.snapshot().devices[0].hedges_won, 1);
+    assert_eq!(told.snapshot().devices[0].hedges_won, 1);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn the_rest_of_what_comes_slowly_is_asked_for_once_more_and_the_first_wins() {
     told.contact(hedge, 6 * PART, 0, &[(0, 6 * PART)]);
     told.on(Event::Finished { attempt: hedge });
     assert_eq!(told.said[0], Action::Cancel { attempt: slow });
-    let Snapshot { devices, .. } = told.scheduler.snapshot();
+    let Snapshot { devices, .. } = told.snapshot();
     assert_eq!((devices[0].hedges, devices[0].hedges_won), (1, 1));
 }
 
@@ -190,7 +190,7 @@ fn what_takes_its_time_and_is_nearly_here_is_left_alone() {
     assert_eq!(told.started(), []);
     told.now += Duration::from_millis(50);
     told.on(Event::Finished { attempt: slow });
-    assert_eq!(told.scheduler.snapshot().devices[0].hedges, 0);
+    assert_eq!(told.snapshot().devices[0].hedges, 0);
 }
 
 #[test]

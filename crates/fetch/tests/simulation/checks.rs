@@ -167,7 +167,7 @@ impl World {
             let has_one_head = terms.by_position && opens > 0;
             assert!(!has_one_head || in_flight <= behind, "the head of {device} opens and reads");
         }
-        let snapshot = self.scheduler.snapshot();
+        let snapshot = self.scheduler.snapshot_at(self.now);
         self.check_budget(&snapshot);
         for device in &snapshot.devices {
             let allowed = 1 + device.requests * u64::from(limits.hedge_percent) / 100;
