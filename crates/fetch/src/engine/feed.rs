@@ -136,9 +136,28 @@ impl Feed {
 
     /// A task that polled does not wait any more: what it asked for, or was woken for, is another's.
     pub fn leave(&self, turn: &mut Turn) {
+        let waited = turn.waits;
         turn.end(&mut self.arrivals.lock());
         turn.served();
         self.arrivals.wake();
+        if waited {
+            self.unask();
+        }
+    }
+
+    /// A consumer waits no more: no more is asked for than the others wait for. Who is about to wait
+    /// asks again.
+    fn unask(&self) {
+        let mut state = lock(&self.engine.state);
+        let Some(set) = state.sets.get_mut(&self.set) else { return };
+        let wanted = set.asked.min(self.arrivals.lock().lacking());
+        let given_up = set.asked - wanted;
+        set.asked = wanted;
+        let now = self.engine.costs.clock().now();
+        state.tell_all(std::iter::repeat_n(Event::Unasked { set: self.set }, given_up), now);
+        let after = self.engine.carry_out(&mut state);
+        drop(state);
+        after.finish(&self.engine.pool);
     }
 
     /// Has a task that waits look again, for something else than a member that is here.
@@ -244,5 +263,37 @@ impl Drop for Feed {
         let after = self.engine.carry_out(&mut state);
         drop(state);
         after.finish(&self.engine.pool);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use futures::stream;
+    use store::{Clock, Costs, Local, Stores, StoresOptions, TableFiles};
+
+    use super::super::EngineOptions;
+    use super::*;
+    use crate::scheduler::{Order, Origin};
+
+    #[test]
+    fn who_leaves_asks_for_nothing_any_more() {
+        let costs = Costs::with(Local::default(), TableFiles::default(), Clock::real());
+        let costs = Arc::new(costs);
+        let stores = Arc::new(Stores::new(Arc::clone(&costs), &StoresOptions::default()));
+        let engine = Engine::new(stores, costs, EngineOptions::default()).expect("threads");
+        let terms = SetTerms { origin: Origin::Told, order: Order::Ready };
+        let feed = engine.open(stream::pending(), terms);
+        let mut turns = [Turn::default(), Turn::default()];
+        for turn in &mut turns {
+            assert!(feed.poll_next(&Context::from_waker(Waker::noop()), turn).is_pending());
+        }
+        let asked = || engine.snapshot().sets[0].asked;
+        assert_eq!(asked(), 2);
+        for (turn, left) in turns.iter_mut().zip([1, 0]) {
+            feed.leave(turn);
+            assert_eq!(asked(), left);
+        }
     }
 }
