@@ -31,7 +31,14 @@ impl Device {
 
     /// Whether this is the [`Device::cold_tier`] of another.
     pub fn is_cold_tier(&self) -> bool {
-        self.0.starts_with("cold:")
+        self.is_of("cold")
+    }
+
+    /// Whether it is of this family, as `disk:vda` is of `disk`: `disk://vda` is where objects of a scheme
+    /// lie that is called so.
+    pub fn is_of(&self, family: &str) -> bool {
+        let after = self.0.strip_prefix(family).and_then(|after| after.strip_prefix(':'));
+        after.is_some_and(|after| !after.starts_with("//"))
     }
 
     /// The name.
@@ -54,5 +61,24 @@ impl fmt::Display for Device {
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", &*self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheme_is_no_family() {
+        for (name, family, is_of) in [
+            ("disk:vda", "disk", true),
+            ("disk://vda", "disk", false),
+            ("diskette:vda", "disk", false),
+            ("disk", "disk", false),
+        ] {
+            assert_eq!(Device::new(name).is_of(family), is_of, "{name}");
+        }
+        assert!(Device::new("s3://bucket").cold_tier().is_cold_tier());
+        assert!(!Device::new("cold://bucket").is_cold_tier());
     }
 }

@@ -154,10 +154,9 @@ fn terms(device: &Device, costs: &Costs) -> (DeviceTerms, bool) {
             Duration::from_secs_f64(estimate.latency.p90),
         )
     });
-    let family = device.name().split(':').next().unwrap_or_default();
     // What lies over several disks has several heads.
-    let may_have_head = matches!(family, "disk" | "loop");
-    let is_disk = may_have_head || matches!(family, "dm" | "md");
+    let may_have_head = device.is_of("disk") || device.is_of("loop");
+    let is_disk = may_have_head || device.is_of("dm") || device.is_of("md");
     let is_known = !may_have_head || estimate.is_some();
     let has_head = may_have_head
         && estimate.as_ref().is_none_or(|estimate| estimate.latency.p50 > HEAD_LATENCY_S);
@@ -189,6 +188,14 @@ mod tests {
     use store::{Clock, Local, TableFiles};
 
     use super::*;
+
+    #[test]
+    fn objects_of_a_scheme_that_is_called_as_disks_are_have_no_head() {
+        let costs = Costs::with(Local::default(), TableFiles::default(), Clock::real());
+        let begins_with = |name| terms(&Device::new(name), &costs).0.window_start;
+        assert_eq!(begins_with("disk:a"), 1);
+        assert_eq!(begins_with("disk://a"), SERVER_WINDOW_START);
+    }
 
     #[test]
     fn what_waits_behind_another_read_tells_nothing_until_that_is_over() {

@@ -431,6 +431,7 @@ pub(crate) fn seems_offline(status: &Status, table: &DeviceTable) -> bool {
 
 /// Whether a device may have stubs.
 pub(crate) fn has_stubs(device: &Device, table: &DeviceTable) -> bool {
+    // A file's device, and no scheme: shares of CIFS are called `cifs://host/share`.
     let family = device.name().split(':').next().unwrap_or_default();
     let fronts_cold = matches!(
         family,
