@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import errno
 import gc
+import os
 import resource
 import subprocess
 import sys
@@ -262,6 +263,25 @@ def test_no_descriptor_for_a_copy_is_said_as_no_room_for_one_is() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     with member.open() as file:
         assert file.read() == b"small"
+
+
+def test_nothing_is_lost_where_a_path_finds_no_descriptor() -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    raised = 0
+    for room in range(12):
+        (member,) = opened(Objects({"small": b"small"}))
+        free = os.open(os.devnull, os.O_RDONLY)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free + room, limits[1]))
+        try:
+            member.path()
+        except nearfirst.Refused:
+            raised += 1
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert member.read() == b"small"
+    # No file could be made; one could be, but not opened once more.
+    assert raised >= 2
 
 
 def test_a_copy_lies_where_what_spills_does(tmp_path: Path) -> None:

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
-use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use nearfirst::{Member, Name, Set, Turn};
+use nearfirst::{Member, MemberCopy, Name, Set, Turn};
 use tokio::sync::{Notify, watch};
 
 use crate::bell::Bell;
@@ -42,7 +41,7 @@ pub(crate) struct Half {
     /// A line for each.
     pub(crate) headers: String,
     /// What of it was copied to its descriptor.
-    pub(crate) copy: Option<File>,
+    pub(crate) copy: Option<MemberCopy>,
 }
 
 impl Half {

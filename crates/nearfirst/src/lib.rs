@@ -45,8 +45,8 @@ pub use fetch;
 pub use fetch::engine::{Engine, EngineOptions};
 pub use fetch::scheduler::{DeviceId, DeviceSnapshot, Limits, Snapshot};
 pub use set::{
-    Cursor, Duplicates, Glob, Iter, ListSource, Looks, Member, MemberError, Order, Rank, Recalls,
-    Set, SetOptions, Setup, Spec, SpecError, Start, Taken, Told, Turn,
+    Cursor, Duplicates, Glob, Iter, ListSource, Looks, Member, MemberCopy, MemberError, Order,
+    Rank, Recalls, Set, SetOptions, Setup, Spec, SpecError, Start, Taken, Told, Turn,
 };
 pub use sled::{
     Cost, DeliveryTime, Device, DeviceTable, Estimate, Extent, Observation, Pick, PickOptions,
@@ -59,5 +59,5 @@ pub use store::{
     Pattern, Permissions, Places, Probe, Process, Progress, Query, Reached, Reading, Reason,
     Recall, Sequence, SpillFolder, Status, StorageOptions, Store, Stores, StoresOptions,
     TableFiles, Tier, Version, Warning, above_standard, patiently, probe_first, probe_memory,
-    system_number, unix_parts, unix_s, unwritten, without_number,
+    system_number, unix_parts, unix_s, without_number,
 };

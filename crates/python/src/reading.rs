@@ -2,14 +2,14 @@
 
 use std::fs::File;
 use std::future::poll_fn;
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use nearfirst::{Engine, Member, MemberError, Name, SpillFolder};
+use nearfirst::{Engine, Member, MemberCopy, MemberError, Name, SpillFolder};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -29,8 +29,6 @@ const FILE_SPAN_BYTES: usize = 256 << 10;
 const ARRIVED_BYTES: usize = 1 << 20;
 /// Bytes that are copied between two looks for a signal.
 const COPY_BYTES: u64 = 64 << 20;
-/// Bytes of a remote member up to which its descriptor is memory; larger ones lie in a file.
-const MEMORY_FILE_BYTES_MAX: usize = 8 << 20;
 
 /// A member that is read forwards; what was read is let go.
 #[derive(Debug)]
@@ -342,33 +340,26 @@ impl Reading {
             let file = py.detach(|| member.file());
             return file.map_err(|error| error::of_member(py, &error));
         }
-        let is_small = self.told().is_some_and(|told| told <= MEMORY_FILE_BYTES_MAX);
-        if is_small {
-            let place = Path::new("memory");
-            let file = crate::file::in_memory().map_err(|error| self.no_copy(py, place, &error))?;
-            return self.gathered_in(py, file, place);
-        }
-        let folder = self.folder();
-        let file = tempfile::tempfile_in(&folder);
-        let file = file.map_err(|error| self.no_copy(py, &folder, &error))?;
-        self.gathered_in(py, file, &folder)
+        let size = self.told().map(|told| told as u64);
+        let copy = MemberCopy::new(&self.name, size, &self.spill_folder);
+        let mut copy = copy.map_err(|error| error::of(py, &self.name, &error))?;
+        self.gathered_in(py, &mut copy)?;
+        Ok(copy.whole()?)
     }
 
     /// Writes the whole to a new file, which is what its bytes are had from then on.
     ///
     /// # Errors
     /// Some was read already; what kept the rest away; no room for it.
-    pub(crate) fn copied_to(
-        &mut self,
-        py: Python<'_>,
-        mut file: File,
-        folder: &Path,
-    ) -> PyResult<()> {
+    pub(crate) fn copied_to(&mut self, py: Python<'_>, file: File, folder: &Path) -> PyResult<()> {
+        // A program that somebody has open for writing cannot be run.
+        let reader = crate::file::again(&file).map_err(|error| self.no_copy(py, folder, &error))?;
+        let mut copy = MemberCopy::to(file, folder);
         if let Source::Kept { file: kept, .. } = &self.source {
             let kept = crate::file::again(kept)?;
             while py
-                .detach(|| io::copy(&mut (&kept).take(COPY_BYTES), &mut file))
-                .map_err(|error| error::of(py, &self.name, &self.unwritten(folder, error)))?
+                .detach(|| copy.put_file(&kept, COPY_BYTES))
+                .map_err(|error| error::of(py, &self.name, &self.unwritten(error)))?
                 > 0
             {
                 self.goes_on(py)?;
@@ -376,9 +367,8 @@ impl Reading {
             return Ok(());
         }
         self.not_begun()?;
-        let file = self.gathered_in(py, file, folder)?;
-        // A program that somebody has open for writing cannot be run.
-        self.source = Source::Kept { file: crate::file::again(&file)?, may_stall: false };
+        self.gathered_in(py, &mut copy)?;
+        self.source = Source::Kept { file: reader, may_stall: false };
         Ok(())
     }
 
@@ -394,32 +384,26 @@ impl Reading {
     }
 
     /// That there was a place for some of it.
-    fn unwritten(&self, folder: &Path, error: io::Error) -> nearfirst::Error {
-        let about = self.name.to_string_lossy().into_owned();
-        nearfirst::Error::io(about, nearfirst::unwritten(folder, error))
+    fn unwritten(&self, error: io::Error) -> nearfirst::Error {
+        nearfirst::Error::io(self.name.to_string_lossy().into_owned(), error)
     }
 
-    /// The file, with all that was not read yet, at its beginning.
-    fn gathered_in(&mut self, py: Python<'_>, mut file: File, place: &Path) -> PyResult<File> {
-        if let Err(error) = self.copy_to(py, &mut file, place) {
-            // What was copied in part is gone: the rest must not pass for the whole.
-            if !matches!(self.source, Source::Failed(_)) {
-                let reason = "copying it was broken off";
-                self.source =
-                    self.failing(nearfirst::Error::interrupted(self.name.clone(), reason));
-            }
-            return Err(error);
+    /// Adds all that was not read yet.
+    fn gathered_in(&mut self, py: Python<'_>, copy: &mut MemberCopy) -> PyResult<()> {
+        let copied = self.copy_to(py, copy);
+        // What was copied in part is gone: the rest must not pass for the whole.
+        if copied.is_err() && !matches!(self.source, Source::Failed(_)) {
+            let reason = "copying it was broken off";
+            self.source = self.failing(nearfirst::Error::interrupted(self.name.clone(), reason));
         }
-        file.rewind()?;
-        Ok(file)
+        copied
     }
 
-    /// Writes all that was not read yet.
-    fn copy_to(&mut self, py: Python<'_>, file: &mut File, place: &Path) -> PyResult<()> {
+    fn copy_to(&mut self, py: Python<'_>, copy: &mut MemberCopy) -> PyResult<()> {
         loop {
             while let Some(piece) = self.pieces.pop(usize::MAX) {
-                if let Err(full) = py.detach(|| file.write_all(&piece)) {
-                    let cause = self.unwritten(place, full);
+                if let Err(full) = py.detach(|| copy.put(&piece)) {
+                    let cause = self.unwritten(full);
                     let told = error::of(py, &self.name, &cause);
                     self.source = self.failing(cause);
                     return Err(told);

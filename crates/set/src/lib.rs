@@ -55,7 +55,7 @@ mod wait;
 
 pub use cursor::Cursor;
 pub use looks::Looks;
-pub use member::{Member, MemberError};
+pub use member::{Member, MemberCopy, MemberError};
 pub use names::Names;
 pub use options::{Duplicates, Order, Rank, SetOptions, Start};
 pub use recall::{Recalls, Told};

@@ -1,19 +1,20 @@
 //! One object of a set, delivered once, its data near.
 
 mod awaited;
+mod copy;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read, Seek as _, SeekFrom};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fetch::engine::{FileReader, Near, NearFile};
 use store::{Entry, Error, FirstBytes, Name, SpillFolder};
 
-/// Bytes of a remote member up to which its descriptor is memory; larger ones lie in a file.
-const MEMORY_FILE_BYTES_MAX: u64 = 8 << 20;
+use self::copy::MEMORY_BYTES_MAX;
+pub use self::copy::MemberCopy;
 
 /// One object of a set: delivered once, its data already near, or on its way
 /// while the first of it is read.
@@ -47,6 +48,8 @@ enum Content {
     Held(io::Cursor<Bytes>),
     /// Read already, to compare it, and too large for memory.
     Kept(File),
+    /// What was read of it last is lost: the rest must not pass for the whole.
+    Failed(MemberError),
 }
 
 /// A member that could not be read.
@@ -224,10 +227,8 @@ impl Member {
                 file.map_err(|error| self.failed(error))
             }
             Ok(None) => {
-                let file = self.copied().map_err(|error| self.failed(error))?;
-                let again = file.try_clone().map_err(|error| self.failed(error))?;
-                self.content = Content::Kept(again);
-                Ok(file)
+                self.copied().map_err(|error| self.failed(error))?;
+                self.file()
             }
             Err(error) => Err(self.failed(error)),
         }
@@ -249,48 +250,55 @@ impl Member {
         Ok(match &self.content {
             Content::Opened { file, .. } => Some(file.file()),
             Content::Kept(file) => Some(file),
+            Content::Failed(error) => return Err(error.clone().into()),
             Content::Near(_) | Content::Held(_) => None,
         })
     }
 
-    /// A file of ours with what was not read yet.
-    fn copied(&mut self) -> io::Result<File> {
-        let mut file = self.copy()?;
-        loop {
-            let chunk = self.chunk().map_err(io::Error::from)?;
-            if chunk.is_empty() {
-                break;
-            }
-            file.write_all(&chunk).map_err(|error| self.unwritten(error))?;
+    /// Puts what was not read yet into a file of ours, which is what is behind it from then on.
+    fn copied(&mut self) -> io::Result<()> {
+        let mut copy = Some(self.copy()?);
+        while let Some(so_far) = copy {
+            let next = self.chunk();
+            copy = self.add(so_far, next)?;
         }
-        file.seek(SeekFrom::Start(0))?;
-        Ok(file)
+        Ok(())
     }
 
-    /// The folder of a copy of it; none of one in memory.
-    fn copy_folder(&self) -> Option<PathBuf> {
-        if self.entry.size.is_some_and(|size| size <= MEMORY_FILE_BYTES_MAX) {
-            return None;
+    /// Adds what came next to its copy; `None` once that is whole, and behind it.
+    fn add(
+        &mut self,
+        mut copy: MemberCopy,
+        next: Result<Bytes, MemberError>,
+    ) -> io::Result<Option<MemberCopy>> {
+        let put = next.map_err(io::Error::from).and_then(|next| {
+            copy.put(&next)?;
+            Ok(next.is_empty())
+        });
+        if !put.map_err(|error| self.lost(error))? {
+            return Ok(Some(copy));
         }
+        let whole = copy.whole().map_err(|error| self.lost(error))?;
+        self.content = Content::Kept(whole);
+        Ok(None)
+    }
+
+    /// An empty copy of it.
+    fn copy(&self) -> io::Result<MemberCopy> {
         let folder = match &self.content {
             Content::Near(near) | Content::Opened { near, .. } => near.spill_folder(),
-            Content::Held(_) | Content::Kept(_) => &SpillFolder::default(),
+            _ => &SpillFolder::default(),
         };
-        Some(folder.path().into_owned())
+        let made = MemberCopy::new(&self.entry.name, self.entry.size, folder);
+        made.map_err(|error| io::Error::other(Arc::new(error)))
     }
 
-    /// An empty file of ours that has room for it.
-    fn copy(&self) -> io::Result<File> {
-        let Some(folder) = self.copy_folder() else { return memory_file() };
-        // That it is the folder which is missing must not pass for the member.
-        let no_copy = |error| Error::no_copy(self.entry.name.clone(), &folder, &error);
-        tempfile::tempfile_in(&folder).map_err(|error| io::Error::other(Arc::new(no_copy(error))))
-    }
-
-    /// That what came does not go into its copy.
-    fn unwritten(&self, error: io::Error) -> io::Error {
-        let place = self.copy_folder();
-        store::unwritten(place.as_deref().unwrap_or(Path::new("memory")), error)
+    /// Keeps for every later call what was met while bytes were taken that nobody has got.
+    fn lost(&mut self, error: io::Error) -> io::Error {
+        let error = self.failed(error);
+        self.headers = self.headers();
+        self.content = Content::Failed(error.clone());
+        error.into()
     }
 
     fn failed(&self, error: io::Error) -> MemberError {
@@ -302,7 +310,7 @@ impl Member {
         let mut hasher = blake3::Hasher::new();
         self.headers = self.headers();
         if let Content::Near(Near::Bytes(_)) = self.content
-            && self.entry.size.is_some_and(|size| size <= MEMORY_FILE_BYTES_MAX)
+            && self.entry.size.is_some_and(|size| size <= MEMORY_BYTES_MAX)
         {
             let near = std::mem::replace(&mut self.content, Content::Held(io::Cursor::default()));
             let (entry, headers) = (self.entry.clone(), Vec::new());
@@ -320,7 +328,7 @@ impl Member {
     /// Reads the file behind it, or one of ours; its reader begins at the start again.
     fn hash_file(&mut self, hasher: &mut blake3::Hasher) -> io::Result<()> {
         if self.opened()?.is_none() {
-            self.content = Content::Kept(self.copied()?);
+            self.copied()?;
         }
         // Read by this member, which waits for no mount longer than it may.
         io::copy(self, hasher)?;
@@ -330,7 +338,7 @@ impl Member {
                 file.file().seek(SeekFrom::Start(*start))?
             }
             Content::Kept(file) => file.seek(SeekFrom::Start(0))?,
-            Content::Near(_) | Content::Held(_) => unreachable!("it is open above"),
+            _ => unreachable!("it is open above"),
         };
         Ok(())
     }
@@ -357,24 +365,25 @@ impl Read for Member {
                     first.add(at, &buffer[..read]);
                 }
                 if read == 0 || *left == 0 {
-                    let now = file.metadata()?;
-                    // Files of the kernel end before the size that they tell, and go on telling it.
-                    let is_whole = read > 0 || Some(now.len()) == self.entry.size;
-                    let begins_so = || file.begins_with(first);
-                    if !is_whole || !self.entry.is_still(&now, begins_so)? {
-                        let name = self.entry.name.clone();
-                        return Err(io::Error::other(Arc::new(Error::Changed { name })));
-                    }
+                    let is_same = is_same(&self.entry, file, first, read);
+                    is_same.map_err(|error| self.lost(error))?;
                 }
                 Ok(read)
             }
             Content::Near(Near::File(_)) => unreachable!("files are opened above"),
+            Content::Failed(_) => unreachable!("what failed is told above"),
         }
     }
 }
 
-/// A file in memory without a name.
-fn memory_file() -> io::Result<File> {
-    let flags = rustix::fs::MemfdFlags::CLOEXEC;
-    Ok(rustix::fs::memfd_create("nearfirst-member", flags)?.into())
+/// # Errors
+/// A file that was read to its end, by so many bytes at last, is not what its entry told of.
+fn is_same(entry: &Entry, file: &FileReader, first: &FirstBytes, read: usize) -> io::Result<()> {
+    let now = file.metadata()?;
+    // Files of the kernel end before the size that they tell, and go on telling it.
+    let is_whole = read > 0 || Some(now.len()) == entry.size;
+    if is_whole && entry.is_still(&now, || file.begins_with(first))? {
+        return Ok(());
+    }
+    Err(io::Error::other(Arc::new(Error::Changed { name: entry.name.clone() })))
 }

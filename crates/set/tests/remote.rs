@@ -1,6 +1,8 @@
 //! Sets of objects of servers, in good days and bad.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::future::poll_fn;
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,7 @@ use std::time::Duration;
 use fetch::engine::{Engine, EngineOptions};
 use fetch::scheduler::Limits;
 use futures::StreamExt as _;
+use futures::executor::block_on;
 use nearfirst_set::{
     Duplicates, ListSource, Looks, Member, MemberError, Order, Recalls, Set, SetOptions, Spec,
     Start,
@@ -238,15 +241,28 @@ fn a_copy_that_its_disk_has_no_room_for_names_the_folder() {
     let (server, disk) = (Misbehaving::new(), Tmpfs::new(1 << 20));
     server.answer("/large", Answer::bytes(pattern(10 << 20, 0)));
     let engine = engine_of(small(), &[], Some(disk.path().to_owned()));
-    let mut member = only(&set(&engine, [server.url("/large")])).expect("it can be read");
-    let error = member.file().unwrap_err();
     let full = format!("no copy can be made in {}: No space left", disk.path().display());
-    assert!(error.to_string().contains(&full), "{error}");
-    let number = match &*error.cause {
-        Error::Io { source, .. } => store::system_number(source),
-        _ => None,
+    let waited = |member: &mut Member| {
+        let mut copy = None;
+        block_on(poll_fn(|context| member.poll_file(context, &mut copy)))
     };
-    assert_eq!(number, Some(libc::ENOSPC));
+    let files: [fn(&mut Member) -> Result<File, MemberError>; 2] = [Member::file, waited];
+    for file in files {
+        let mut member = only(&set(&engine, [server.url("/large")])).expect("it can be read");
+        let error = file(&mut member).unwrap_err();
+        assert!(error.to_string().contains(&full), "{error}");
+        let number = match &*error.cause {
+            Error::Io { source, .. } => store::system_number(source),
+            _ => None,
+        };
+        assert_eq!(number, Some(libc::ENOSPC));
+        // What was taken for the copy is gone: the rest of it must not pass for the whole.
+        let again =
+            [file(&mut member).map(drop), member.chunk().map(drop), member.read().map(drop)];
+        for again in again {
+            assert_eq!(again.expect_err("some of it is lost").to_string(), error.to_string());
+        }
+    }
 }
 
 #[test]

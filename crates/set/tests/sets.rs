@@ -772,6 +772,22 @@ fn a_file_that_shrinks_while_it_is_read_is_an_error() {
 }
 
 #[test]
+fn what_was_written_over_while_it_was_read_has_no_end_but_an_error() {
+    let folder = folder(&["file"]);
+    let path = folder.path().join("file");
+    let set = set(&engine(), &folder, "file", SetOptions::default());
+    let mut member = set.next().expect("a member").expect("it can be read");
+    let _first = member.read_into(&mut [0]).expect("its beginning is there");
+    let file = fs::File::options().write(true).open(&path).expect("opens");
+    file.write_all_at(b"new", 0).expect("it is ours");
+    file.set_modified(SystemTime::UNIX_EPOCH).expect("it is ours");
+    for _ in 0..2 {
+        let error = member.chunk().expect_err("its beginning is of another");
+        assert!(matches!(*error.cause, store::Error::Changed { .. }), "{error}");
+    }
+}
+
+#[test]
 fn a_file_that_is_written_over_while_it_is_read_is_an_error_and_one_that_grows_is_not() {
     let folder = folder(&[]);
     let path = folder.path().join("file");

@@ -1,13 +1,13 @@
 //! A member's bytes for readers that must not block: tasks, and threads that wait in slices.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use fetch::engine::Near;
 
-use super::{Content, Member, MemberError};
+use super::{Content, Member, MemberCopy, MemberError};
 
 impl Member {
     /// As [`Member::chunk`], for a task.
@@ -30,33 +30,33 @@ impl Member {
     pub fn poll_file(
         &mut self,
         context: &Context<'_>,
-        copy: &mut Option<File>,
+        copy: &mut Option<MemberCopy>,
     ) -> Poll<Result<File, MemberError>> {
         if !matches!(self.content, Content::Near(Near::Bytes(_))) {
             return Poll::Ready(self.file());
         }
-        self.poll_copied(context, copy).map_err(|error| self.failed(error))
+        match ready!(self.poll_copied(context, copy)) {
+            Ok(()) => Poll::Ready(self.file()),
+            Err(error) => Poll::Ready(Err(self.failed(error))),
+        }
     }
 
     fn poll_copied(
         &mut self,
         context: &Context<'_>,
-        copy: &mut Option<File>,
-    ) -> Poll<io::Result<File>> {
+        copy: &mut Option<MemberCopy>,
+    ) -> Poll<io::Result<()>> {
         if copy.is_none() {
             *copy = Some(self.copy()?);
         }
-        let chunk = ready!(self.poll_chunk(context)).map_err(io::Error::from)?;
-        let file = copy.as_mut().expect("made above");
-        if !chunk.is_empty() {
-            file.write_all(&chunk).map_err(|error| self.unwritten(error))?;
-            // However fast more comes, who waits may give up in between.
-            context.waker().wake_by_ref();
-            return Poll::Pending;
+        let next = ready!(self.poll_chunk(context));
+        *copy = self.add(copy.take().expect("made above"), next)?;
+        if copy.is_none() {
+            return Poll::Ready(Ok(()));
         }
-        file.seek(SeekFrom::Start(0))?;
-        self.content = Content::Kept(file.try_clone()?);
-        Poll::Ready(Ok(copy.take().expect("made above")))
+        // However fast more comes, who waits may give up in between.
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Reads on into `buffer`, as [`std::io::Read`] does, with an error that names the member; 0 at the end.
