@@ -98,10 +98,14 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks; the answer is lost if nobody waits for it any more.
+    /// Asks; the answer is lost if nobody waits for it any more. There is none once it is closed.
     pub(crate) fn ask(&self, request: Request) -> oneshot::Receiver<Result<Reply, Error>> {
         let (told, answer) = oneshot::channel();
-        self.state().waiting.push_back((request, told));
+        let mut state = self.state();
+        if !state.closed {
+            state.waiting.push_back((request, told));
+        }
+        drop(state);
         self.came.notify_one();
         answer
     }
@@ -111,10 +115,18 @@ impl Queue {
         self.state().threads -= 1;
     }
 
-    /// Ends the threads that wait for calls.
+    /// Ends the threads that wait for calls, and the waits for calls that no thread has taken.
     pub(crate) fn close(&self) {
-        self.state().closed = true;
+        let mut state = self.state();
+        state.closed = true;
+        let untaken = std::mem::take(&mut state.waiting);
+        drop(state);
+        drop(untaken);
         self.came.notify_all();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state().closed
     }
 
     /// The next call that somebody waits for, and whether another thread is to be started first.

@@ -113,7 +113,10 @@ impl Asks {
         let answer = self.queue.ask(request);
         match tokio::time::timeout(limit, answer).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(Error::interrupted(name, "its store is closed")),
+            Ok(Err(_)) if self.queue.is_closed() => {
+                Err(Error::interrupted(name, "its store is closed"))
+            }
+            Ok(Err(_)) => Err(Error::interrupted(name, "a thread of its store ended in mid-call")),
             Err(_) => {
                 let seconds = limit.as_secs_f32();
                 let reason = format!("its store has not answered for {seconds} s");
