@@ -27,7 +27,7 @@ MUCH_LATER = 160
 # One that does not come.
 NEVER = 1 << 20
 # Functions that wait, or call what does.
-WAITS = ("<lambda>", "calibrate", "pick")
+WAITS = ("<lambda>", "calibrate", "open", "pick")
 
 
 class Mount:
@@ -185,6 +185,18 @@ def test_ctrl_c_is_heard_while_a_file_is_asked_about(mount: Mount, what: str) ->
     mount.hang()
     entry = nearfirst.Entry(mount.folder / "held")
     mount.interrupted(lambda: getattr(entry, what))
+
+
+def test_ctrl_c_is_heard_while_the_configuration_is_read(
+    mount: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = mount.folder.parent / "source/nearfirst"
+    folder.mkdir()
+    (folder / "config.toml").symlink_to("../held")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(mount.folder))
+    mount.hang()
+    # By an engine of its own, which is made for these.
+    mount.interrupted(lambda: nearfirst.open("x", jobs=3, attempts=3))
 
 
 def test_a_piece_that_was_not_waited_for_is_the_next(mount: Mount) -> None:

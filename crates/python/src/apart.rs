@@ -51,8 +51,11 @@ impl<T: Send + 'static> Apart<T> {
 }
 
 /// Whether a call to the mount of a path may never return.
-pub(crate) fn may_stall(path: &Path) -> bool {
-    costs().local().backing_by_name(path).is_none_or(Backing::may_stall)
+///
+/// # Errors
+/// As [`costs`].
+pub(crate) fn may_stall(py: Python<'_>, path: &Path) -> PyResult<bool> {
+    Ok(costs(py)?.local().backing_by_name(path).is_none_or(Backing::may_stall))
 }
 
 /// Does what a mount is asked for: apart where it may not answer.

@@ -9,6 +9,7 @@ use nearfirst::Costs;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 
+use crate::apart;
 use crate::owned::Owned;
 
 /// How far the caller of what is documented is away: it is called by a function of the package.
@@ -30,7 +31,7 @@ struct Known {
 /// The warning, where warnings are errors.
 pub(crate) fn costs_and_warnings(py: Python<'_>) -> PyResult<Arc<Costs>> {
     static SAID: AtomicBool = AtomicBool::new(false);
-    let costs = costs();
+    let costs = costs(py)?;
     if !SAID.swap(true, Ordering::Relaxed) {
         for warning in costs.warnings() {
             let text = CString::new(warning.to_string())?;
@@ -41,15 +42,24 @@ pub(crate) fn costs_and_warnings(py: Python<'_>) -> PyResult<Arc<Costs>> {
 }
 
 /// The costs that engines and sleds share; a fork makes its own.
-pub(crate) fn costs() -> Arc<Costs> {
-    known(|known| {
-        if let Some(known) = known.as_ref().and_then(|known| known.get().ok()) {
-            return Arc::clone(&known.costs);
-        }
-        let costs = Arc::new(Costs::load());
-        *known = Some(Owned::new(Known { costs: Arc::clone(&costs), saved: None }));
-        costs
-    })
+///
+/// # Errors
+/// Where they were not read before: no threads; what a signal handler raises.
+pub(crate) fn costs(py: Python<'_>) -> PyResult<Arc<Costs>> {
+    let costs_of =
+        |known: &Option<Owned<Known>>| Some(Arc::clone(&known.as_ref()?.get().ok()?.costs));
+    if let Some(costs) = known(|known| costs_of(known)) {
+        return Ok(costs);
+    }
+    // The tables may lie on a mount that does not answer.
+    let costs = Arc::new(apart::asked(py, true, Costs::load)?);
+    Ok(known(|known| {
+        // Another thread may have been first.
+        costs_of(known).unwrap_or_else(|| {
+            *known = Some(Owned::new(Known { costs: Arc::clone(&costs), saved: None }));
+            costs
+        })
+    }))
 }
 
 /// Writes down what reads taught, unless that was done lately: it is worth keeping, but not worth

@@ -1,18 +1,18 @@
 //! The engines of this process: sets that are opened alike share one, which ends with the last of them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use nearfirst::{Engine, Setup, Store, Stores};
+use nearfirst::{Costs, Engine, Setup, Store, Stores, StoresOptions};
 use pyo3::prelude::*;
 
 use crate::calls::Calls;
-use crate::costs::{costs, costs_and_warnings};
-use crate::error;
+use crate::costs::costs_and_warnings;
 use crate::kept::{Kept, Reference};
 use crate::owned::Owned;
 use crate::store::{Patience, PythonStore};
+use crate::{apart, error};
 
 /// How much sooner than the engine a store of Python's loses patience: its error says what did not answer.
 const STORE_FIRST: Duration = Duration::from_secs(2);
@@ -30,12 +30,6 @@ pub(crate) struct Shared {
     engine: Owned<Engine>,
 }
 
-/// What kept an engine from being made.
-enum Failure {
-    Configuration(nearfirst::Error),
-    Threads(std::io::Error),
-}
-
 /// A store of Python's that a set is opened with.
 struct Given {
     scheme: String,
@@ -50,7 +44,12 @@ struct Given {
 type Found = (Arc<Shared>, Vec<Py<Kept>>, Vec<Calls>);
 
 /// Those that are in use.
-static ENGINES: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+///
+/// Nothing under this lock lets go of the GIL: who waits for it holds the GIL.
+fn engines() -> MutexGuard<'static, Vec<Weak<Shared>>> {
+    static ENGINES: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+    ENGINES.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Shared {
     /// The engine of this setup and with these stores, and what its sets must keep.
@@ -71,12 +70,7 @@ impl Shared {
         };
         // Before the lock: what allocates objects of Python's may have it collect garbage.
         let given = stores.into_iter().map(made).collect::<PyResult<Vec<_>>>()?;
-        costs_and_warnings(py)?;
-        let found = Self::found_or_made(py, setup, &given);
-        let (shared, kept, unanswered) = found.map_err(|failure| match failure {
-            Failure::Configuration(error) => error::of(py, &error.name(), &error),
-            Failure::Threads(error) => error.into(),
-        })?;
+        let (shared, kept, unanswered) = Self::found_or_made(py, setup, &given)?;
         drop(given);
         for calls in unanswered {
             py.import("nearfirst._calls")?.getattr("start")?.call1((calls,))?;
@@ -84,18 +78,40 @@ impl Shared {
         Ok((shared, kept))
     }
 
-    fn found_or_made(py: Python<'_>, setup: Setup, given: &[Given]) -> Result<Found, Failure> {
-        // Nothing under this lock lets go of the GIL: who waits for it holds the GIL.
-        let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
-        engines.retain(|engine| engine.strong_count() > 0);
-        let alike = |known: Arc<Self>| {
-            let is_alike = known.setup == setup && known.engine.is_ours();
-            let kept = is_alike.then(|| known.keeps(py, given)).flatten()?;
-            Some((known, kept, Vec::new()))
-        };
-        if let Some(found) = engines.iter().filter_map(Weak::upgrade).find_map(alike) {
+    fn found_or_made(py: Python<'_>, setup: Setup, given: &[Given]) -> PyResult<Found> {
+        let costs = costs_and_warnings(py)?;
+        if let Some(found) = Self::found(py, &mut engines(), &setup, given) {
             return Ok(found);
         }
+        let made = Self::made(py, setup, given, costs)?;
+        let mut engines = engines();
+        // Another thread may have been first.
+        if let Some(found) = Self::found(py, &mut engines, &made.0.setup, given) {
+            drop(engines);
+            py.detach(|| drop(made));
+            return Ok(found);
+        }
+        engines.push(Arc::downgrade(&made.0));
+        Ok(made)
+    }
+
+    /// The engine of this setup and with these stores, if there is one.
+    fn found(
+        py: Python<'_>,
+        engines: &mut Vec<Weak<Self>>,
+        setup: &Setup,
+        given: &[Given],
+    ) -> Option<Found> {
+        engines.retain(|engine| engine.strong_count() > 0);
+        engines.iter().filter_map(Weak::upgrade).find_map(|known| {
+            let is_alike = known.setup == *setup && known.engine.is_ours();
+            let kept = is_alike.then(|| known.keeps(py, given)).flatten()?;
+            Some((known, kept, Vec::new()))
+        })
+    }
+
+    /// One that nobody shares yet.
+    fn made(py: Python<'_>, setup: Setup, given: &[Given], costs: Arc<Costs>) -> PyResult<Found> {
         let (mut unanswered, mut schemes) = (Vec::new(), HashMap::<_, Arc<dyn Store>>::new());
         let mut engine_options = setup.engine();
         let budget_bytes = engine_options.limits.budget_bytes;
@@ -117,13 +133,16 @@ impl Shared {
             let window_max = &mut engine_options.limits.window_max;
             *window_max = PythonStore::calls_max(share).min(*window_max);
         }
-        let costs = costs();
-        let mut opened = setup.stores(costs.local()).map_err(Failure::Configuration)?;
-        opened.schemes = schemes;
-        let opened = Arc::new(Stores::new(Arc::clone(&costs), &opened));
-        let engine = Engine::new(opened, costs, engine_options).map_err(Failure::Threads)?;
+        // Configuration may lie on a mount that does not answer.
+        let (setup, opened) = apart::asked(py, true, move || {
+            let opened = setup.stores(costs.local()).map(|options| {
+                let stores = Stores::new(Arc::clone(&costs), &StoresOptions { schemes, ..options });
+                Engine::new(Arc::new(stores), costs, engine_options)
+            });
+            (setup, opened)
+        })?;
+        let engine = opened.map_err(|error| error::of(py, &error.name(), &error))??;
         let shared = Arc::new(Self { setup, stores, engine: Owned::new(engine) });
-        engines.push(Arc::downgrade(&shared));
         Ok((shared, kept, unanswered))
     }
 

@@ -51,8 +51,8 @@ impl Entry {
         if let Some(known) = self.known.get() {
             return Ok(known);
         }
-        let (told, costs) = (self.told.clone(), costs());
-        let asked = apart::asked(py, apart::may_stall(path), move || costs.known(&told))?;
+        let (told, costs) = (self.told.clone(), costs(py)?);
+        let asked = apart::asked(py, apart::may_stall(py, path)?, move || costs.known(&told))?;
         Ok(self.known.get_or_init(|| asked))
     }
 }

@@ -167,7 +167,7 @@ impl Pieces {
         let mut coming = if let Some(coming) = left {
             coming
         } else {
-            let (picking, costs) = (Arc::clone(&self.picking), costs());
+            let (picking, costs) = (Arc::clone(&self.picking), costs(py)?);
             Apart::begin(move || picking.next(&costs))?
         };
         coming.ended(py, || Ok(())).inspect_err(|_| *self.coming() = Some(coming))
@@ -190,7 +190,7 @@ impl Pieces {
         let next = if self.may_stall {
             self.apart(py)?
         } else {
-            let costs = costs();
+            let costs = costs(py)?;
             py.detach(|| self.picking.next(&costs))
         };
         let next = next.map_err(|error| self.raised(py, &error))?;
@@ -211,7 +211,7 @@ impl Pieces {
     ///     NearfirstError: It cannot be asked about: it is picked on by the last answer.
     #[expect(clippy::doc_markdown, reason = "it is help of Python")]
     fn refresh(&self, py: Python<'_>) -> PyResult<()> {
-        let (picking, costs) = (Arc::clone(&self.picking), costs());
+        let (picking, costs) = (Arc::clone(&self.picking), costs(py)?);
         let asked = apart::asked(py, self.may_stall, move || picking.refresh(&costs))?;
         asked.map_err(|error| self.raised(py, &error))
     }
@@ -236,7 +236,7 @@ pub(crate) fn pick(
     let raised = |error: Error| error::of(py, &error.name(), &error);
     let path = local(&name).map_err(raised)?.to_owned();
     let of = Arc::clone(&costs);
-    let opened = apart::asked(py, apart::may_stall(&path), move || of.open_regular(&path))?;
+    let opened = apart::asked(py, apart::may_stall(py, &path)?, move || of.open_regular(&path))?;
     let (file, status) = opened.map_err(raised)?;
     if status.backing == Backing::Pseudo {
         let reason = "the kernel makes it as it is read: it has no pieces before".to_owned();

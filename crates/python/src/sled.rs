@@ -205,8 +205,8 @@ fn described(py: Python<'_>, name: &[u8], asked: Asked) -> PyResult<Vec<nearfirs
 /// # Errors
 /// No threads; what a signal handler raises.
 fn found(py: Python<'_>, path: &Path) -> PyResult<Result<Vec<nearfirst::Sled>, Error>> {
-    let (costs, asked) = (costs(), path.to_owned());
-    apart::asked(py, apart::may_stall(path), move || costs.path_sleds(&asked))
+    let (costs, asked) = (costs(py)?, path.to_owned());
+    apart::asked(py, apart::may_stall(py, path)?, move || costs.path_sleds(&asked))
 }
 
 fn of_url(
