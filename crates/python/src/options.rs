@@ -1,6 +1,7 @@
 //! How sets are opened, from Python's arguments.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use nearfirst::{Duplicates, Name, Order, StorageOptions};
 use pyo3::exceptions::PyValueError;
@@ -12,6 +13,15 @@ use pyo3::prelude::*;
 /// A name that no store knows.
 pub(crate) fn storage(given: BTreeMap<String, String>) -> PyResult<StorageOptions> {
     StorageOptions::new(given).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// A time of an argument, which a thread can wait for.
+///
+/// # Errors
+/// It is negative, or longer than any.
+pub(crate) fn seconds(argument: &str, given: Option<f64>) -> PyResult<Option<Duration>> {
+    let seconds = given.map(Duration::try_from_secs_f64).transpose();
+    seconds.map_err(|error| PyValueError::new_err(format!("{argument}: {error}")))
 }
 
 /// What makes two members one, by its name.

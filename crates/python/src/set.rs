@@ -6,7 +6,6 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Wake as _;
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use nearfirst::{Engine, MemberError, Permissions, Recalls, SetOptions, Setup};
@@ -267,32 +266,41 @@ impl Set {
         }
     }
 
-    /// A set made of this one and perhaps another.
+    /// A set made of this one, and of a function if `more` has one.
     fn made(
         &self,
         py: Python<'_>,
-        other: Option<&Self>,
         more: Option<(Ground, [Py<Kept>; 2])>,
-        make: impl FnOnce(&nearfirst::Set, Option<&nearfirst::Set>) -> nearfirst::Set + Send,
+        make: impl FnOnce(&nearfirst::Set) -> nearfirst::Set + Send,
     ) -> PyResult<Self> {
-        let this = self.open()?;
-        let other_set = other;
-        let other = other_set.map(Self::open).transpose()?;
-        let (left, right) = (this.set()?, other.as_ref().map(|other| other.set()).transpose()?);
-        let set = py.detach(|| make(left, right));
-        let (mut kept, mut grounds) = (self.kept(py), this.grounds.clone());
-        if let Some((other, open)) = other_set.zip(other.as_ref()) {
-            kept.extend(other.kept(py));
-            grounds.extend(open.grounds.iter().cloned());
-            // Each once, as sets may be made of the same ones over and over; the first is the set's own.
-            kept.sort_by_key(Py::as_ptr);
-            kept.dedup_by_key(|object| object.as_ptr());
-            grounds[1..].sort_by_key(Ground::place);
-            grounds.dedup_by_key(|ground| ground.place());
-        }
+        let open = self.open()?;
+        let this = open.set()?;
+        let set = py.detach(|| make(this));
+        let (mut kept, mut grounds) = (self.kept(py), open.grounds.clone());
         let (ground, function) = more.unzip();
         kept.extend(function.into_iter().flatten());
         grounds.extend(ground);
+        Ok(Self::new(set, grounds, kept, self.yields_errors))
+    }
+
+    /// A set made of this one and another.
+    fn joined(
+        &self,
+        py: Python<'_>,
+        other: &Self,
+        join: impl FnOnce(&nearfirst::Set, &nearfirst::Set) -> nearfirst::Set + Send,
+    ) -> PyResult<Self> {
+        let (ours, theirs) = (self.open()?, other.open()?);
+        let (left, right) = (ours.set()?, theirs.set()?);
+        let set = py.detach(|| join(left, right));
+        let (mut kept, mut grounds) = (self.kept(py), ours.grounds.clone());
+        kept.extend(other.kept(py));
+        grounds.extend(theirs.grounds.iter().cloned());
+        // Each once, as sets may be made of the same ones over and over; the first is the set's own.
+        kept.sort_by_key(Py::as_ptr);
+        kept.dedup_by_key(|object| object.as_ptr());
+        grounds[1..].sort_by_key(Ground::place);
+        grounds.dedup_by_key(|ground| ground.place());
         Ok(Self::new(set, grounds, kept, self.yields_errors))
     }
 }
@@ -403,20 +411,17 @@ impl Set {
         let predicate = keep.predicate();
         let shared = Arc::clone(&self.open()?.grounds[0].shared);
         let ground = Ground { shared, trouble };
-        self.made(py, None, Some((ground, function)), |set, _| set.subset(predicate))
+        self.made(py, Some((ground, function)), |set| set.subset(predicate))
     }
 
     /// Evaluate the same specs anew: a new set, from the beginning.
     fn rewind(&self, py: Python<'_>) -> PyResult<Self> {
-        self.made(py, None, None, |set, _| set.rewind())
+        self.made(py, None, nearfirst::Set::rewind)
     }
 
     /// What is in both: a new set.
     fn __and__(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
-        let both = nearfirst::Set::intersection;
-        self.made(py, Some(other), None, |set, other| {
-            other.map_or_else(|| set.rewind(), |o| both(set, o))
-        })
+        self.joined(py, other, nearfirst::Set::intersection)
     }
 
     /// What is in either, both opened with the same stores, options of these and links allowed: a new set.
@@ -427,18 +432,12 @@ impl Set {
                 "a union is of sets that were opened with the same stores, storage_options and allow_private_links",
             ));
         }
-        let either = nearfirst::Set::union;
-        self.made(py, Some(other), None, |set, other| {
-            other.map_or_else(|| set.rewind(), |o| either(set, o))
-        })
+        self.joined(py, other, nearfirst::Set::union)
     }
 
     /// What is in this and not in the other, which is listed whole first: a new set.
     fn __sub__(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
-        let less = nearfirst::Set::difference;
-        self.made(py, Some(other), None, |set, other| {
-            other.map_or_else(|| set.rewind(), |o| less(set, o))
-        })
+        self.joined(py, other, nearfirst::Set::difference)
     }
 
     /// How many names are known so far.
@@ -617,11 +616,8 @@ pub(crate) fn open(
     let order = options::order(order, replay)?;
     let duplicates = options::duplicates(duplicates)?;
     let storage = options::storage(storage)?;
-    let stall = stall.map(Duration::try_from_secs_f64).transpose();
-    let stall = stall.map_err(|error| PyValueError::new_err(format!("stall: {error}")))?;
-    let recall_wait = recall_wait.map(Duration::try_from_secs_f64).transpose();
-    let recall_wait =
-        recall_wait.map_err(|error| PyValueError::new_err(format!("wait: {error}")))?;
+    let stall = options::seconds("stall", stall)?;
+    let recall_wait = options::seconds("wait", recall_wait)?;
     let setup = Setup {
         budget_bytes: budget,
         spill_bytes,

@@ -270,10 +270,10 @@ impl Asked {
     /// What an engine for it is made with.
     ///
     /// # Errors
-    /// A storage option that no store knows.
+    /// A storage option that no store knows; no time that can be waited for.
     fn setup(&self) -> PyResult<Setup> {
         let storage = options::storage(self.storage.clone())?;
-        let stall = self.stall.map(Duration::from_secs_f64);
+        let stall = options::seconds("stall", self.stall)?;
         Ok(Setup { storage, stall, ..Setup::default() })
     }
 }
