@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use nearfirst::{Engine, MemberError};
+use nearfirst::{Engine, Limits, Looks, MemberError};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
@@ -217,8 +217,9 @@ impl Member {
         };
         let closed = || PyValueError::new_err("the member is closed, in use or failed");
         let engine = engine.ok_or_else(closed)?;
+        let looks = Looks::new(engine.stores(), &Limits::default());
         let found =
-            wait(py, &engine, || is_open(&self.closed), sled::of_entry(&engine, &self.entry))?;
+            wait(py, &engine, || is_open(&self.closed), sled::of_entry(&looks, &self.entry))?;
         let found = found.map_err(|error| error::of(py, &self.entry.name, &error))?;
         let sleds: Vec<_> = found.iter().map(Sled::from).collect();
         py.import("nearfirst._sleds")?.getattr("Sleds")?.call1((sleds,))

@@ -216,10 +216,8 @@ fn of_url(
     stall: Duration,
 ) -> PyResult<Vec<nearfirst::Sled>> {
     let looks = looks(engine, stall);
-    let found = wait(py, engine, || Ok(()), async {
-        let entry = looks.entry(name).await?;
-        of_entry(engine, &entry).await
-    })?;
+    let found =
+        wait(py, engine, || Ok(()), async { of_entry(&looks, &looks.entry(name).await?).await })?;
     found.map_err(|error| error::of(py, name, &error))
 }
 
@@ -229,13 +227,9 @@ fn looks(engine: &Engine, stall: Duration) -> Looks {
 }
 
 /// The cost of an object that is only named.
-async fn cost_of(engine: &Engine, looks: &Looks, name: &Name) -> Result<Cost, Error> {
+async fn cost_of(looks: &Looks, name: &Name) -> Result<Cost, Error> {
     let entry = looks.entry(name).await?;
-    let sleds = match entry.size {
-        Some(_) => of_entry(engine, &entry).await?,
-        None => Vec::new(),
-    };
-    Ok(entry.cost(&sleds, Plan::Best))
+    Ok(entry.cost(&looks.sleds(&entry).await?, Plan::Best))
 }
 
 /// The sleds of an object that its store told of.
@@ -243,16 +237,14 @@ async fn cost_of(engine: &Engine, looks: &Looks, name: &Name) -> Result<Cost, Er
 /// # Errors
 /// Those of its store; also that it does not tell the size.
 pub(crate) async fn of_entry(
-    engine: &Engine,
+    looks: &Looks,
     entry: &nearfirst::Entry,
 ) -> Result<Vec<nearfirst::Sled>, Error> {
     if entry.size.is_none() {
         let reason = nearfirst::Reason::SizeUntoldByServer.to_string();
         return Err(Error::unsupported(entry.name.clone(), reason));
     }
-    let mut extents = engine.stores().of(&entry.name)?.locate(entry).await?;
-    extents.retain(|extent| extent.length > 0);
-    Ok(nearfirst::describe(extents, &engine.costs().table()))
+    looks.sleds(entry).await
 }
 
 /// How a name is asked about that is no path.
@@ -333,7 +325,7 @@ impl Keys {
         let engine = self.shared(py)?.engine()?;
         let names: Vec<_> = names.into_iter().map(Name::new).collect();
         let looks = looks(engine, self.setup.stall());
-        let asked = names.iter().map(|name| cost_of(engine, &looks, name));
+        let asked = names.iter().map(|name| cost_of(&looks, name));
         let asked = stream::iter(asked).buffered(ASKED_AT_ONCE).collect::<Vec<_>>();
         let found = wait(py, engine, || Ok(()), asked)?;
         let told = |(name, found): (&Name, Result<Cost, Error>)| match found {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fetch::scheduler::Limits;
+use sled::Sled;
 use store::{Entry, Error, Name, Stores, heard_within, tried};
 use tokio::sync::Semaphore;
 
@@ -55,6 +56,16 @@ impl Looks {
         };
         // Silence is an answer here: what a store is asked again for is an error.
         self.patiently(|| heard_within(limit, store.stat(name))).await?.ok_or_else(silent)
+    }
+
+    /// Where the parts of an object are and what those cost; none of one whose size its server does not tell.
+    ///
+    /// # Errors
+    /// Those of its store; a name that no store owns.
+    pub async fn sleds(&self, entry: &Entry) -> Result<Vec<Sled>, Error> {
+        let mut extents = self.stores.of(&entry.name)?.locate(entry).await?;
+        extents.retain(|extent| extent.length > 0);
+        Ok(sled::describe(extents, &self.stores.costs().table()))
     }
 
     /// What `ask` gives in its turn, asked again while it gives errors that pass.

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::{StreamExt as _, stream};
-use nearfirst::{Engine, Entries, Entry, Error, Looks, Name, Rank, Set, Sled, describe};
+use nearfirst::{Engine, Entries, Entry, Error, Looks, Name, Rank, Set, Sled};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use super::{Sets, progress};
@@ -157,9 +157,7 @@ pub(crate) fn described(engine: &Engine, looks: &Looks, batch: Vec<Item>) -> Vec
         let entry = item?;
         let is_open = entry.size.is_none();
         let entry = if is_open { looks.entry(&entry.name).await? } else { entry };
-        let store = engine.stores().of(&entry.name)?;
-        let extents = store.locate(&entry).await?;
-        let sleds = describe(extents, &engine.costs().table());
+        let sleds = looks.sleds(&entry).await?;
         Ok((entry, sleds))
     });
     several(engine, asked.collect(), None)
