@@ -426,6 +426,8 @@ def test_a_closed_set_says_so(folder: Path) -> None:
         ([None], {}, TypeError),
         ([["a"]], {}, TypeError),
         (["x\\select 1"], {}, nearfirst.SpecError),
+        (["logs/{a"], {}, nearfirst.SpecError),
+        (["logs/{1..9}{1..99999}"], {}, nearfirst.SpecError),
         (["x"], {"order": "best"}, ValueError),
         (["x"], {"order": b"name"}, TypeError),
         (["x"], {"order": 7}, TypeError),

@@ -20,12 +20,14 @@ pub(crate) struct Spec(pub(crate) nearfirst::Spec);
 impl Spec {
     #[staticmethod]
     fn parse(py: Python<'_>, text: &[u8]) -> PyResult<Self> {
-        nearfirst::Spec::parse(text).map(Self).map_err(|error| error::of_spec(py, error))
+        let parsed = nearfirst::Spec::parse(text).and_then(nearfirst::Spec::checked);
+        parsed.map(Self).map_err(|error| error::of_spec(py, error))
     }
 
     #[staticmethod]
-    fn glob(pattern: &[u8]) -> Self {
-        Self(nearfirst::Spec::glob(pattern))
+    fn glob(py: Python<'_>, pattern: &[u8]) -> PyResult<Self> {
+        let checked = nearfirst::Spec::glob(pattern).checked();
+        checked.map(Self).map_err(|error| error::of_spec(py, error))
     }
 
     #[staticmethod]

@@ -163,6 +163,23 @@ impl Spec {
         parsed
     }
 
+    /// The same, if it can be read on: what is wrong with its braces is otherwise found as it is evaluated.
+    ///
+    /// # Errors
+    /// A brace that is not closed; more alternatives than there may be.
+    pub fn checked(self) -> Result<Self, SpecError> {
+        match &self {
+            Self::Glob(glob) => glob.check_braces()?,
+            Self::Query { prefix: before, suffix, .. }
+            | Self::Program { folder: before, suffix, .. } => {
+                before.check_braces()?;
+                suffix.check_braces()?;
+            }
+            Self::List(_) | Self::ListFile(_) => {}
+        }
+        Ok(self)
+    }
+
     /// The text form as bytes, which [`Spec::parse`] reads to the same spec.
     ///
     /// Not every spec has one: a query that does not begin with a letter, `.`

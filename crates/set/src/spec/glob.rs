@@ -82,6 +82,11 @@ impl Glob {
             .then(|| patterns.iter().map(name).collect())
     }
 
+    pub(super) fn check_braces(&self) -> Result<(), SpecError> {
+        let expanded = braces::expand(&self.0);
+        expanded.map(drop).map_err(|reason| SpecError::new(&self.0, reason))
+    }
+
     /// The patterns without braces and `~` that it stands for, in order; an
     /// error among them concerns that one, or all if the braces are broken.
     pub fn alternatives(&self) -> Vec<Result<Vec<u8>, SpecError>> {

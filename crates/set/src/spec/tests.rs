@@ -14,6 +14,17 @@ fn program(folder: &str, words: &[&str], suffix: &str) -> Spec {
 }
 
 #[test]
+fn broken_braces_are_found_before_a_spec_is_evaluated() {
+    for broken in ["logs/{a", "d{b.db\\select n\\", "a.db\\select n\\/{a", "d/%ls%{a"] {
+        let error = parsed(broken).checked().expect_err(broken);
+        assert_eq!(error.reason, "a `{` without its `}`", "{broken}");
+    }
+    for spec in ["logs/{a,b}", "logs/\\{a", "~nobody/{a..c}", "@{a"] {
+        assert_eq!(parsed(spec).checked(), Ok(parsed(spec)));
+    }
+}
+
+#[test]
 fn text_is_read_as_the_constructors_say() {
     for (text, spec) in [
         ("/projects/*src*/*.c", Spec::glob("/projects/*src*/*.c")),
