@@ -77,7 +77,21 @@ fn what_is_cold_has_no_cost_that_a_measurement_could_tell() {
     assert!(stderr(&found).ends_with("is unknown: it must be recalled first\n"), "{found:?}");
     let shown = archive.run(&["sleds", "s3://archive/cold"]);
     assert!(stdout(&shown).contains("cold:s3://archive"), "{shown:?}");
+    assert!(stdout(&shown).contains("\nin cold storage (GLACIER)\n"), "{shown:?}");
     assert_eq!(stderr(&shown), "");
+}
+
+#[test]
+fn sleds_say_of_what_is_cold_why_it_is() {
+    skip_unless!(Moto::NEEDS);
+    let archive = Archive::new();
+    let told = |args: &[&str]| objects(&archive.run(&[&["sleds", "--json"], args].concat()));
+    let [cold, warm] = &told(&["s3://archive/*"])[..] else { panic!("two") };
+    assert_eq!(cold["reason"], "in cold storage (GLACIER)");
+    assert_eq!(warm["reason"], Value::Null);
+    let [cold] = &told(&["-s", "s3://archive/cold"])[..] else { panic!("one") };
+    let reason = serde_json::json!([{ "reason": "in cold storage (GLACIER)", "files": 1 }]);
+    assert_eq!(cold["reasons"], reason);
 }
 
 #[test]

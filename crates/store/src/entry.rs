@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use sled::{Cost, Device, Plan, Sled};
 
-use crate::{Name, Status};
+use crate::{Name, Reason, Status};
 
 /// What a store says of an object: as much as listing it told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +46,16 @@ impl Entry {
     /// What reading it by `plan` costs, with these sleds: unknown where its size is, as it has none then.
     pub fn cost(&self, sleds: &[Sled], plan: Plan) -> Cost {
         if self.size.is_some() { Cost::of(sleds, plan) } else { Cost::UNTOLD }
+    }
+
+    /// Why it is not known where an object is, or why it is left alone, if it is.
+    pub fn reason(&self) -> Option<Reason> {
+        match &self.tier {
+            _ if self.size.is_none() => Some(Reason::SizeUntoldByServer),
+            Tier::Cold { class } => Some(Reason::Cold(Arc::clone(class))),
+            Tier::Recalling { class } => Some(Reason::Recalling(Arc::clone(class))),
+            Tier::Online | Tier::Recalled { .. } => None,
+        }
     }
 
     /// Of a file that the system was asked about.

@@ -137,10 +137,10 @@ impl Latencies {
                 return FileLatency::default();
             }
         };
-        let reason = located.reason;
+        let reason = located.reason.clone();
         let sleds = costs.describe(located);
         stats.asked.add(&sleds);
-        if let Some(why) = reason.filter(|reason| reason.is_untold_size()) {
+        if let Some(why) = reason.as_ref().filter(|reason| reason.is_untold_size()) {
             self.tell_untold(why, entry.path);
             return FileLatency::default();
         }
@@ -162,7 +162,7 @@ impl Latencies {
         let path = name.as_bytes();
         stats.asked.add(sleds);
         if object.size.is_none() {
-            self.tell_untold(Reason::SizeUntoldByServer, path);
+            self.tell_untold(&Reason::SizeUntoldByServer, path);
             return FileLatency::default();
         }
         if let Some(sled) = sleds.iter().find(|sled| sled.estimate.is_none()) {
@@ -172,7 +172,7 @@ impl Latencies {
     }
 
     /// Says once that nobody knows the cost of what does not tell its size.
-    fn tell_untold(&mut self, why: Reason, path: &[u8]) {
+    fn tell_untold(&mut self, why: &Reason, path: &[u8]) {
         if self.told.insert((String::new(), why.to_string())) {
             let path = quoted(path);
             messages::note(format_args!("{path}: its cost is unknown, as of its like: {why}"));

@@ -198,7 +198,7 @@ impl<W: Write> Run<'_, W> {
             for object in listing::described(set.engine(), &looks, objects) {
                 match object {
                     Ok((entry, sleds)) => {
-                        let reason = entry.size.is_none().then_some(Reason::SizeUntoldByServer);
+                        let reason = entry.reason();
                         let name = entry.name;
                         let name = if self.args.json { name } else { name.redacted() };
                         let path = Path::new(OsStr::from_bytes(name.as_bytes()));
@@ -237,7 +237,7 @@ impl<W: Write> Run<'_, W> {
                 return Ok(());
             }
         };
-        let reason = located.reason;
+        let reason = located.reason.clone();
         let sleds = self.costs.describe(located);
         self.described(path, &sleds, reason)
     }
@@ -252,7 +252,7 @@ impl<W: Write> Run<'_, W> {
             (false, false) => report::file(&mut self.out, &report, self.args, &self.style),
             (is_json, true) => {
                 let mut tree = Tree::default();
-                tree.add(sleds, reason);
+                tree.add(sleds, report.reason);
                 if is_json {
                     json::line(
                         &mut self.out,

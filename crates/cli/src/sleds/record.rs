@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nearfirst::{DeliveryTime, Plan, Sled, delivery_time};
+use nearfirst::{DeliveryTime, Plan, Reason, Sled, delivery_time};
 use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
 
@@ -121,7 +121,7 @@ pub(super) fn file<'a>(report: &Report<'a>, plan: Option<PlanFlag>) -> FileRecor
         path: Name::new(report.path),
         bytes: shares.total(),
         shares,
-        reason: report.reason.map(|reason| reason.to_string()),
+        reason: report.reason.as_ref().map(ToString::to_string),
         delivery: Delivery::new(linear, best, plan),
         sleds: SledList(report.sleds),
     }
@@ -134,7 +134,7 @@ pub(super) fn tree<'a>(
     tree: &'a Tree,
     plan: Option<PlanFlag>,
 ) -> TreeRecord<'a> {
-    let reason = |(reason, files): &(nearfirst::Reason, u64)| ReasonRecord {
+    let reason = |(reason, files): &(Reason, u64)| ReasonRecord {
         reason: reason.to_string(),
         files: *files,
     };

@@ -25,14 +25,14 @@ pub(super) fn file(
     let shares = Shares::of(report.sleds);
     let size = shares.total();
     if size == 0 {
-        let why = report.reason.map_or_else(|| "empty".to_owned(), |reason| reason.to_string());
+        let why = report.reason.as_ref().map_or_else(|| "empty".to_owned(), ToString::to_string);
         return writeln!(out, "{}: {why}\n", human::name(report.path));
     }
     writeln!(out, "{}: {}", human::name(report.path), human::bytes(size))?;
     let parts = report.sleds.iter().map(|sled| (sled.place, sled.length));
     writeln!(out, "{}", style.bar(parts, size))?;
     writeln!(out, "{}", legend(&shares, style))?;
-    if let Some(reason) = report.reason {
+    if let Some(reason) = &report.reason {
         writeln!(out, "{reason}")?;
     }
     table(out, report.sleds, args.all)?;

@@ -244,7 +244,7 @@ impl Asking<'_> {
             let folder = path.parent().unwrap_or(path);
             match costs.path_located(path) {
                 Ok(located) => {
-                    let reason = located.reason;
+                    let reason = located.reason.clone();
                     tree.add(&costs.describe(located), reason);
                 }
                 Err(Error::Stalled { mount, path, limit }) => {

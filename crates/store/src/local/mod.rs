@@ -134,7 +134,7 @@ pub struct Located {
 }
 
 /// Why it cannot be said where data is, or why it was left alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
     /// The kernel tells residency only to the owner and to those who may write the file (Linux 5.2);
@@ -150,18 +150,22 @@ pub enum Reason {
     SizeUntold,
     /// It is an object, and its server does not tell how long it is.
     SizeUntoldByServer,
+    /// It is an object that must be restored before it can be read; the name of its storage class.
+    Cold(Arc<str>),
+    /// As [`Reason::Cold`], and its restore is under way.
+    Recalling(Arc<str>),
 }
 
 impl Reason {
     /// Whether all of it is unknown because its size is.
-    pub fn is_untold_size(self) -> bool {
+    pub fn is_untold_size(&self) -> bool {
         matches!(self, Self::SizeUntold | Self::SizeUntoldByServer)
     }
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        let text = match self {
             Self::NotOwner => {
                 "the kernel says what is in memory only to the owner of a file and to those who may write it"
             }
@@ -172,7 +176,12 @@ impl fmt::Display for Reason {
             Self::Refused => "the kernel does not say what is in memory",
             Self::SizeUntold => "the kernel does not tell its size: it is made as it is read",
             Self::SizeUntoldByServer => "its server does not tell its size",
-        })
+            Self::Cold(class) => return write!(f, "in cold storage ({class})"),
+            Self::Recalling(class) => {
+                return write!(f, "in cold storage ({class}), and being restored");
+            }
+        };
+        f.write_str(text)
     }
 }
 
