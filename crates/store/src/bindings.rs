@@ -1,5 +1,6 @@
 //! Folders of this machine that are bound to a database or a server, as the configuration says.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs;
 use std::io::{self, Read as _};
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::local::absolute;
 use crate::own_folder::own_folder;
 use crate::{Error, Local, Name};
 
@@ -100,9 +102,10 @@ impl Bindings {
     }
 
     /// The store that questions to this path go to: that of the longest prefix
-    /// of whole components; a user's before the system's.
+    /// of whole components; a user's before the system's. A relative path begins in the current folder.
     pub fn store_of(&self, name: &Name) -> Option<Name> {
-        let path = name.path()?;
+        let path = name.path().filter(|_| !self.0.is_empty())?;
+        let path = absolute(path).unwrap_or(Cow::Borrowed(path));
         let bound = self.0.iter().rev().filter(|binding| path.starts_with(&binding.prefix));
         let longest = bound.max_by_key(|binding| binding.prefix.components().count())?;
         let store = Name::from(&*longest.store);
@@ -191,6 +194,20 @@ mod tests {
             ("s3://staff", None),
         ] {
             assert_eq!(bindings.store_of(&Name::from(name)), store.map(Name::from), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_relative_path_is_bound_as_the_one_that_it_means() {
+        let here = std::env::current_dir().expect("a folder");
+        let prefix = here.join("staff").display().to_string();
+        let bindings =
+            bindings(&format!("bind = [{{ prefix = {prefix:?}, store = \"mysql://h/s\" }}]"));
+        for name in ["staff", "./staff/", "staff/new", "other/../staff", "./other/.././staff/."] {
+            assert!(bindings.store_of(&Name::from(name)).is_some(), "{name}");
+        }
+        for name in ["", ".", "staff/..", "staffing", "other/staff"] {
+            assert_eq!(bindings.store_of(&Name::from(name)), None, "{name}");
         }
     }
 

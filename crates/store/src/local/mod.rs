@@ -63,7 +63,7 @@ pub(crate) use leases::Leases;
 pub(crate) use locate::locate_open;
 use locate::wholly;
 use mount_table::{Ground, MountTable};
-use mounts::absolute;
+pub(crate) use mounts::absolute;
 pub(crate) use reach::Handle;
 
 /// How long a mount may take to answer unless the caller says otherwise:
