@@ -10,6 +10,7 @@ use crate::progress;
 
 static PROGRAM: OnceLock<String> = OnceLock::new();
 static ERRORS: AtomicU64 = AtomicU64::new(0);
+static MISUSES: AtomicU64 = AtomicU64::new(0);
 static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Sets the name that opens every message; the first call counts.
@@ -46,6 +47,12 @@ pub(crate) fn failure(why: impl Display) {
     error(store::without_number(format_args!("{why:#}")));
 }
 
+/// Says why what the run was told cannot be followed, as [`failure`] does; [`any_misuse`] remembers it.
+pub(crate) fn misuse(why: impl Display) {
+    MISUSES.fetch_add(1, Ordering::Relaxed);
+    failure(why);
+}
+
 /// Says something on stderr that does not change the exit code.
 pub(crate) fn note(what: impl Display) {
     // In one write: stderr has no buffer, and often shares a terminal or file with stdout.
@@ -57,6 +64,11 @@ pub(crate) fn note(what: impl Display) {
 /// Whether [`error`] was called in this run.
 pub(crate) fn any() -> bool {
     ERRORS.load(Ordering::Relaxed) > 0
+}
+
+/// Whether [`misuse`] was called in this run.
+pub(crate) fn any_misuse() -> bool {
+    MISUSES.load(Ordering::Relaxed) > 0
 }
 
 /// Has [`reason`] know that the standard output is closed.

@@ -10,7 +10,7 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  everything was done
   1  something could not be, stderr says what and why; the rest was done
-  2  wrong usage, or the output could not be written";
+  2  wrong usage, a configuration that cannot be read, or the output could not be written";
 
 /// The exit code of `wc` and `find` when whoever read the output has closed it: what a shell says of
 /// GNU's, which SIGPIPE ends.
@@ -28,6 +28,7 @@ pub(crate) fn exit_code(written: io::Result<()>) -> ExitCode {
             messages::error(format_args!("write error: {}", messages::reason(&error)));
             ExitCode::from(2)
         }
+        _ if messages::any_misuse() => ExitCode::from(2),
         _ if messages::any() => ExitCode::from(1),
         _ => ExitCode::SUCCESS,
     }

@@ -184,6 +184,28 @@ fn a_home_that_is_closed_to_us_configures_nothing() {
 }
 
 #[test]
+fn a_configuration_that_is_none_is_an_error_of_what_needs_it() {
+    let ground = ground();
+    ground.create("config/nearfirst/config.toml", "x = [");
+    ground.create("list", "a.txt");
+    let ended = |args: &[&str]| {
+        let mut command = ground.command(args);
+        let output = command.env("XDG_CONFIG_HOME", ground.path().join("config")).output().unwrap();
+        let is_said = stderr(&output).contains("config.toml: line 1: ");
+        (output.status.code().unwrap(), is_said)
+    };
+    for command in ["sleds", "order", "wc"] {
+        assert_eq!(ended(&[command, "a.txt", "[b]*"]), (0, false), "{command}");
+    }
+    for (command, code) in
+        [("ls", 2), ("cat", 2), ("sleds", 2), ("order", 2), ("grep", 2), ("wc", 1)]
+    {
+        let operands: &[&str] = if command == "grep" { &["in", "@list"] } else { &["@list"] };
+        assert_eq!(ended(&[&[command], operands].concat()), (code, true), "{command}");
+    }
+}
+
+#[test]
 fn a_list_of_names_is_a_spec() {
     let ground = ground();
     ground.create("list", "b.txt\na.txt\n");

@@ -147,7 +147,7 @@ impl Sets {
         costs: &Arc<Costs>,
     ) -> Option<&'a Self> {
         if sets.is_none() {
-            *sets = Self::open(stores, asking, costs).map_err(messages::failure).ok();
+            *sets = Self::open(stores, asking, costs).map_err(messages::misuse).ok();
         }
         sets.as_ref()
     }
