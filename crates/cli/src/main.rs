@@ -286,7 +286,7 @@ fn run(command: Command) -> ExitCode {
         Command::Grep(args) => grep::run(args),
         Command::Find(args) => find::run(&args),
         Command::Run(args) => run::run(&args),
-        Command::Trees(args) => trees::run(&args),
+        Command::Trees(args) => trees::run(args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Watch(args) => watch::run(&args),

@@ -114,7 +114,7 @@ fn what_is_no_trace_is_said_and_the_others_are_played() {
     let bad = dir.create("bad", "nearfirst-trace 1\n0 nonsense 1\n");
     let none = dir.create("none", "neither this nor that\n");
     let output = replay(&state).arg(&bad).arg(&none).arg(dir.join("absent")).arg(&good).run();
-    output.ends_with(1).complains("line 2 of the trace").complains("no trace of version 1");
+    output.ends_with(1).complains("line 2 of the trace").complains("none: neither a trace");
     output.complains("absent: No such file or directory");
     assert_eq!(output.text().lines().count(), 2, "{}", output.text());
     replay(&state).arg("/dev/zero").run().ends_with(1).complains("/dev/zero: line 1 is longer");
@@ -160,7 +160,9 @@ fn of_patterns_that_cannot_be_read_that_alone_is_said() {
         let told = told.arg("--state").arg(state.path());
         let told = if what == ["replay"] { told.arg(&trace) } else { told };
         let output = told.run();
-        output.ends_with(1).complains("no patterns of nearfirst").prints("");
+        let damaged =
+            "no patterns of nearfirst; it is damaged, and the next `nearfirst run` sets it";
+        output.ends_with(1).complains(damaged).prints("");
         assert_eq!(output.stderr().lines().count(), 1, "{}", output.stderr());
     }
 }
@@ -178,6 +180,39 @@ fn what_the_service_learned_of_ones_own_programs_is_found() {
     assert!(shown.succeeds().text().contains("/known\""), "{}", shown.text());
     let both = nearfirst(&state, &["trees", "--service", "--state", "x"]).run();
     both.ends_with(2).complains("cannot be used with");
+}
+
+#[test]
+fn of_whom_the_service_knows_nothing_it_is_asked_whether_that_runs() {
+    skip_unless!(Facility::Root, Facility::Tool("unshare"));
+    let state = Dir::new();
+    let text = "mount -t tmpfs none /var/lib && exec \"$@\" trees --service";
+    let shown = cmd("unshare", ["-m", "sh", "-c", text, "sh"]);
+    let shown = shown.arg(env!("CARGO_BIN_EXE_nearfirst")).env("NEARFIRST_STATE", state.path());
+    let told =
+        "the service has learned nothing of your programs yet; is `nearfirst watch` running?";
+    shown.run().ends_with(1).complains(told).prints("");
+}
+
+#[test]
+fn what_stands_before_the_word_holds_as_if_it_stood_behind() {
+    let (dir, state, other) = (Dir::new(), Dir::new(), Dir::new());
+    let script = script(&dir, "known", "true");
+    nearfirst(&state, &["run", "--"]).arg(&script).run().succeeds();
+    let path = state.path().to_str().expect("text");
+    for (before, behind) in [
+        (&["--json", "--state", path][..], &["list"][..]),
+        (&["--json", "--state", path], &["stats"]),
+        (&["--json"], &["show", "--state", path, "known"]),
+        (&["--state", path], &["show", "--json", "known"]),
+    ] {
+        let said_before = nearfirst(&other, &[&["trees"], before, behind].concat()).run();
+        let said_behind =
+            nearfirst(&other, &[&["trees"], &behind[..1], before, &behind[1..]].concat()).run();
+        assert!(said_before.succeeds().text().starts_with('{'), "{behind:?}");
+        said_behind.succeeds().prints(said_before.text().as_bytes());
+    }
+    nearfirst(&other, &["trees", "--state", path, "forget", "known"]).run().succeeds().is_quiet();
 }
 
 #[test]

@@ -210,12 +210,9 @@ fn flags_that_would_change_nothing_are_refused() {
         let Said { stdout, .. } = run(&["trees", command, "--help"]);
         assert!(!stdout.contains(flag), "{stdout}");
     }
-    for flag in ["--json", "--state=a"] {
-        refuses(
-            &["trees", flag, "import"],
-            2,
-            "trees: the subcommand 'import' cannot be used with",
-        );
+    for words in [["--json", "import"], ["--state=a", "import"], ["--json", "forget"]] {
+        let words = [&["trees"], &words[..], &["a"]].concat();
+        refuses(&words, 2, "trees: `import` takes no --json, --state and --service, and");
     }
     let drawing = "trees: the argument '--svg <FILE>' cannot be used with '--json'";
     refuses(&["trees", "show", "--svg=a", "--json", "a"], 2, drawing);

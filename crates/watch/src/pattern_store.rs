@@ -73,6 +73,19 @@ impl StoreWarning {
     pub(crate) fn is_of_later(&self) -> bool {
         matches!(self, Self::Io { source, .. } if is_later(source))
     }
+
+    /// Whether the patterns are damaged: who learns next sets them aside, and begins anew.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_damage(source))
+    }
+}
+
+/// Those of the system, and a link that is not followed, say nothing about what is in it; and a
+/// folder is somebody else's. What a later version wrote is whole, for that one.
+fn is_damage(error: &io::Error) -> bool {
+    let is_of_the_file =
+        matches!(error.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::PermissionDenied);
+    error.raw_os_error().is_none() && !is_later(error) && !is_of_the_file
 }
 
 fn is_later(error: &io::Error) -> bool {
@@ -338,16 +351,7 @@ impl Held {
         };
         let path = self.store.path();
         let kept_as = path.with_file_name(BROKEN);
-        // Those of the system, and a link that is not followed, say nothing about what is in it; and a
-        // folder is somebody else's. What a later version wrote is whole, for that one.
-        let is_later = is_later(&source);
-        let is_damaged = source.raw_os_error().is_none()
-            && !is_later
-            && !matches!(
-                source.kind(),
-                io::ErrorKind::IsADirectory | io::ErrorKind::PermissionDenied
-            );
-        if is_damaged && self.folder.rename(TREES, BROKEN).is_ok() {
+        if is_damage(&source) && self.folder.rename(TREES, BROKEN).is_ok() {
             let warning = StoreWarning::SetAside { path, kept_as, source };
             return Ok((Patterns::default(), Some(warning)));
         }

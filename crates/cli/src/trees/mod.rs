@@ -25,7 +25,7 @@ use crate::{human, json, messages, outcome};
 ///
 /// Without a word: the programs, the last used first, with what their predictions were worth.
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = outcome::EXIT_CODES, args_conflicts_with_subcommands = true)]
+#[command(after_long_help = outcome::EXIT_CODES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 }
 
 /// Of which patterns something is told, and in which form.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Debug, Default)]
 struct Told {
     /// One JSON object a line instead of text; see docs/json.md
     #[arg(long)]
@@ -45,8 +45,20 @@ struct Told {
     patterns: Folder,
 }
 
+impl Told {
+    fn is_empty(&self) -> bool {
+        !self.json && self.patterns.named().is_none()
+    }
+
+    /// What stands before the word that has these holds as if it stood behind it.
+    fn follow(&mut self, before: Self) {
+        self.json |= before.json;
+        self.patterns.follow(before.patterns);
+    }
+}
+
 /// Where patterns lie.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Debug, Default)]
 struct Folder {
     /// The folder of the patterns, instead of `$XDG_STATE_HOME/nearfirst` (or `$NEARFIRST_STATE`)
     #[arg(long, value_name = "FOLDER")]
@@ -58,10 +70,26 @@ struct Folder {
 }
 
 impl Folder {
+    /// As [`Told::follow`].
+    fn follow(&mut self, before: Self) {
+        if self.named().is_none() {
+            *self = before;
+        }
+    }
+
     fn named(&self) -> Option<PathBuf> {
         let user = rustix::process::getuid().as_raw();
         let service = || PathBuf::from(format!("/var/lib/nearfirst/trees/{user}"));
         self.state.clone().or_else(|| self.service.then(service))
+    }
+
+    /// What becomes of patterns there that are damaged.
+    fn mended(&self) -> &'static str {
+        if self.service {
+            "the service sets it aside when it learns of your programs next, and begins anew"
+        } else {
+            "the next `nearfirst run` sets it aside and begins anew"
+        }
     }
 }
 
@@ -84,11 +112,43 @@ enum What {
     /// are models, so that the same trace gives the same numbers everywhere. It begins knowing nothing;
     /// with `--state`, what was learned there, which is left as it is.
     Replay(replay::Args),
-    /// Make a trace of the output of `strace -f`
+    /// Make a trace of the output of `strace -f -ttt -y`
     ///
     /// To be done at once and on the same machine: sizes, links and interpreters of scripts are those of
     /// today. Traces hold names of files and arguments of programs.
     Import(traces::Args),
+}
+
+impl What {
+    /// As [`Told::follow`]; `false` if it has no such flag.
+    fn follows(&mut self, before: Told) -> bool {
+        let told = match self {
+            Self::List(told) | Self::Stats(told) => told,
+            Self::Show(show) => &mut show.told,
+            Self::Replay(replay) => &mut replay.told,
+            Self::Forget(forget) if !before.json => {
+                forget.patterns.follow(before.patterns);
+                return true;
+            }
+            Self::Forget(_) | Self::Import(_) => return before.is_empty(),
+        };
+        told.follow(before);
+        true
+    }
+
+    fn done(&self) -> io::Result<()> {
+        match self {
+            Self::List(told) => list(told),
+            Self::Show(what) => show(what),
+            Self::Forget(what) => {
+                forget(what);
+                Ok(())
+            }
+            Self::Stats(told) => stats(told),
+            Self::Replay(what) => replay::run(what),
+            Self::Import(what) => traces::import(what),
+        }
+    }
 }
 
 #[derive(clap::Args, Debug)]
@@ -142,32 +202,34 @@ impl Forget {
     }
 }
 
+/// What `--service` says of a user of whom there is nothing.
+const NOTHING_OF_THE_SERVICE: &str =
+    "the service has learned nothing of your programs yet; is `nearfirst watch` running?";
+
 /// How long a run that saves its patterns is waited for, and then who holds them for longer, as the service.
 const HELD_FOR: Duration = Duration::from_millis(500);
 const ASKED_FOR: Duration = Duration::from_secs(10);
 /// How often it is looked whether that one has forgotten.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
 
-pub(crate) fn run(args: &Args) -> ExitCode {
-    let written = match &args.what {
-        None => list(&args.told),
-        Some(What::List(told)) => list(told),
-        Some(What::Show(what)) => show(what),
-        Some(What::Forget(what)) => {
-            forget(what);
-            Ok(())
-        }
-        Some(What::Stats(told)) => stats(told),
-        Some(What::Replay(what)) => replay::run(what),
-        Some(What::Import(what)) => traces::import(what),
-    };
-    outcome::exit_code(written)
+pub(crate) fn run(args: Args) -> ExitCode {
+    let Args { what, told } = args;
+    let mut what = what.unwrap_or_else(|| What::List(Told::default()));
+    if !what.follows(told) {
+        messages::misuse("`import` takes no --json, --state and --service, and `forget` no --json");
+        return outcome::exit_code(Ok(()));
+    }
+    outcome::exit_code(what.done())
 }
 
 fn store(patterns: &Folder) -> Option<PatternStore> {
     let folder = patterns.named();
     if let Some(folder) = folder.as_ref().filter(|folder| !folder.is_dir()) {
-        messages::error(format_args!("{}: no such folder", folder.display()));
+        if patterns.service {
+            messages::error(NOTHING_OF_THE_SERVICE);
+        } else {
+            messages::error(format_args!("{}: no such folder", folder.display()));
+        }
         return None;
     }
     let store = folder.map(PatternStore::at).or_else(PatternStore::own);
@@ -185,10 +247,14 @@ fn store(patterns: &Folder) -> Option<PatternStore> {
 }
 
 /// What is saved; `None` if it cannot be read, which is said: of that nothing is known.
-fn load(patterns: &Folder) -> Option<Patterns> {
-    let (patterns, warning) = store(patterns)?.load();
+fn load(folder: &Folder) -> Option<Patterns> {
+    let (patterns, warning) = store(folder)?.load();
     let Some(warning) = warning else { return Some(patterns) };
-    messages::error(warning);
+    if warning.is_damage() {
+        messages::error(format_args!("{warning}; it is damaged, and {}", folder.mended()));
+    } else {
+        messages::error(warning);
+    }
     None
 }
 

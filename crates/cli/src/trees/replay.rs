@@ -40,7 +40,7 @@ pub(super) struct Args {
     folder: PathBuf,
 
     #[command(flatten)]
-    told: Told,
+    pub(super) told: Told,
 
     /// Traces (docs/traces.md), or output of `strace -f -ttt -y`; `-` is stdin
     ///

@@ -44,7 +44,7 @@ pub struct Trace {
 #[non_exhaustive]
 pub enum TraceError {
     /// They begin otherwise.
-    #[error("no trace of version 1: its first line is `{FIRST_LINE}`")]
+    #[error("neither a trace (first line `{FIRST_LINE}`) nor output of `strace -f -ttt`")]
     Version,
     /// A line says nothing of what the format has.
     #[error("line {line} of the trace: expected {what}")]
