@@ -225,7 +225,9 @@ fn with_apt_tips(mut error: clap::Error, command: &str) -> clap::Error {
     let instead = given.and_then(|flag| instead_of(command, flag));
     if is_far || instead.is_some() {
         error.remove(ContextKind::SuggestedArg);
-        // It shows that flag.
+    }
+    // It shows that flag; or two flags as if they belonged together that exclude each other.
+    if is_far || instead.is_some() || error.kind() == ErrorKind::ArgumentConflict {
         error.remove(ContextKind::Usage);
     }
     let mut tips: Vec<_> = instead.map(StyledStr::from).into_iter().collect();

@@ -216,6 +216,9 @@ fn flags_that_would_change_nothing_are_refused() {
     }
     let drawing = "trees: the argument '--svg <FILE>' cannot be used with '--json'";
     refuses(&["trees", "show", "--svg=a", "--json", "a"], 2, drawing);
+    // A usage would show the two as if they belonged together.
+    let both = run(&["cat", "--order=listed", "--replay-order=a", "b"]).stderr;
+    assert!(both.contains("cannot be used with") && !both.contains("Usage"), "{both}");
     for (command, code) in [("ls", 2), ("cat", 2), ("grep", 2), ("wc", 1)] {
         let starts = format!("{command}: --spill /none: No such file or directory\n");
         refuses(&[command, "--spill=/none", "Cargo.toml"], code, &starts);
