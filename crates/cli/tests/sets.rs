@@ -905,6 +905,11 @@ fn cp_refuses_two_objects_of_one_name_and_shows_what_it_would_do() {
     lines.sort();
     assert_eq!(lines, ["a.txt -> to/a.txt", "d/c.txt -> to/c.txt"]);
     assert!(!ground.path().join("to").exists());
+    assert!(stderr(&output).contains("nothing was copied (to leave"), "{}", stderr(&output));
+    for existing in ["-f", "-u", "--skip-existing"] {
+        let output = ground.run(&["cp", "-n", existing, "a.txt", "to"]);
+        assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("a.txt -> to\n", ""));
+    }
     let output = ground.run(&["cp", "d/c.txt", "e/c.txt", "to"]);
     assert_eq!(output.status.code(), Some(1));
     let told = "nearfirst cp: e/c.txt: to/c.txt would be that of d/c.txt, too\n";

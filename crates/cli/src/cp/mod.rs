@@ -39,9 +39,9 @@ Copy objects to this machine, several at a time
 A pattern keeps the folders below its first wildcard: 's3://logs/2026/**/*.gz' makes DIR/01/a.gz \
 of s3://logs/2026/01/a.gz. Names that are given, listed or answered to a query become files of \
 their own last component; names that a program prints keep the folders below its own. What a \
-pattern or a program finds in DEST is left out, unless it looks nowhere else. Of two objects that \
-would become one file, the second is an error. With one SPEC that is a name, and a DEST that is \
-no folder, DEST is the file.
+pattern or a program finds in DEST is left out, unless it looks nowhere else. An object that is \
+named twice is copied once; of two objects that would become one file, the second is an error. With one \
+SPEC that is a name, and a DEST that is no folder, DEST is the file.
 
 A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst-part beside it. \
 The same command again goes on where that ends, if the object is still the same (what comes in one \
@@ -100,8 +100,8 @@ pub(crate) struct Args {
     #[arg(short, long)]
     verbose: bool,
 
-    /// Files written at a time, 256 at most; by default one per processor, and at least 8, since they
-    /// wait for the disk
+    /// Files written at a time, of which more than 256 count as 256; by default one per processor, and
+    /// at least 8, since they wait for the disk
     #[arg(short, long, value_name = "N", value_parser = count::<NonZeroUsize>)]
     jobs: Option<NonZeroUsize>,
 
@@ -145,6 +145,13 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let plan = Arc::new(plan);
     let written =
         if args.dry_run { dry_run(&sets, &plan, specs) } else { copy(args, &sets, &plan, specs) };
+    // Who has said what becomes of files that are there does not mean `cp -n` of GNU.
+    if args.dry_run && args.existing() == Existing::Refuse {
+        messages::note(
+            "-n is --dry-run: nothing was copied (to leave existing files alone, as GNU cp -n does, \
+             use --skip-existing)",
+        );
+    }
     outcome::exit_code(written)
 }
 
@@ -199,7 +206,6 @@ fn dry_run(sets: &Sets, plan: &Arc<Plan>, specs: Vec<Spec>) -> io::Result<()> {
         }
     }
     out.flush()?;
-    messages::note("nothing was copied: --skip-existing copies what is missing, -n only says it");
     Ok(())
 }
 
