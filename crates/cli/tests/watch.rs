@@ -388,7 +388,7 @@ fn a_second_one_is_refused_and_leaves_the_first_alone() {
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(2), "{said}");
     let first = watch.child.id();
-    assert!(said.contains(&format!("another `nearfirst watch` runs, process {first}\n")), "{said}");
+    assert!(said.contains(&format!("another service runs, process {first}\n")), "{said}");
     assert!(watch.child.try_wait().expect("the machine allows it").is_none());
     watch.end("TERM");
 }

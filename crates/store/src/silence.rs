@@ -1,6 +1,8 @@
 //! Silence of those who are asked: of one who has to ask several times, or needs credentials first,
 //! each of them is waited for as long.
 
+#![expect(clippy::disallowed_methods, reason = "what timers of tokio wait for goes by their clock")]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -587,5 +587,5 @@ async fn each_name_goes_to_the_store_of_its_scheme() {
     assert!(matches!(of("gopher://h.example/a"), Err(Error::Unsupported { .. })));
     let query = Query::Run { folder: Name::from("/"), words: vec!["true".into()] };
     let refused = listed(stores.list(&query)).await;
-    assert!(refused[0].contains("--allow-programs"), "{refused:?}");
+    assert!(refused[0].contains("allow_programs"), "{refused:?}");
 }

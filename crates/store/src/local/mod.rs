@@ -170,7 +170,7 @@ impl fmt::Display for Reason {
                 "the kernel says what is in memory only to the owner of a file and to those who may write it"
             }
             Self::OpeningMayEvict => {
-                "opening a file on this FUSE mount may empty its cache; `nearfirst calibrate` finds out whether it does"
+                "opening a file on this FUSE mount may empty its cache; calibrating it finds out whether it does"
             }
             Self::Offline => "it has a size but no blocks: it seems to be offline",
             Self::Refused => "the kernel does not say what is in memory",

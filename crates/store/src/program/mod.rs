@@ -78,8 +78,7 @@ impl Store for Programs {
                 .first()
                 .map_or_else(|| folder.clone(), |program| Name::from(Path::new(program)));
             let reason = format!(
-                "`{}` was not run: programs are run with --allow-programs only \
-                 (allow_programs in C and Python)",
+                "`{}` was not run: programs are run only with allow_programs",
                 shown(words)
             );
             return failed(Error::refused(name, reason));

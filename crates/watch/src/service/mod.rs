@@ -78,7 +78,7 @@ pub enum ServiceError {
         lacking: Vec<&'static str>,
     },
     /// Another one runs.
-    #[error("{}: another `nearfirst watch` runs{}", lock.display(), by_number(process.as_deref()))]
+    #[error("{}: another service runs{}", lock.display(), by_number(process.as_deref()))]
     Runs {
         /// What it holds.
         lock: PathBuf,
@@ -155,7 +155,7 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     let costs = measured.costs(&clock, say);
     for excluded in &options.scope.excluded {
         if let Err(error) = costs.local().stat(excluded) {
-            say(format!("--exclude {}: {}", excluded.display(), error.reason()));
+            say(format!("what lies there is excluded: {}: {}", excluded.display(), error.reason()));
         }
     }
     let mut system = System::new(options.scope, costs)?;
