@@ -1,4 +1,4 @@
-//! Tables as text: columns as wide as what stands in them, up to a limit, the last one free.
+//! Tables as text: columns as wide as what stands in them, up to a limit but for the first and the last.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ pub(crate) enum Side {
     Right,
 }
 
-/// A longer cell moves what stands behind it, in its own line alone.
+/// A longer cell, but in the first column, moves what stands behind it, in its own line alone.
 const CELL_MAX: usize = 17;
 
 /// Writes headings and rows; no line ends in blanks.
@@ -23,7 +23,7 @@ pub(crate) fn table<const N: usize>(
     let widths: [usize; N] = std::array::from_fn(|column| {
         let cells = rows.iter().map(|row| row[column].as_str());
         let lengths = cells.chain([titles[column]]).map(|cell| cell.chars().count());
-        lengths.filter(|&length| length <= CELL_MAX).max().unwrap_or_default()
+        lengths.filter(|&length| column == 0 || length <= CELL_MAX).max().unwrap_or_default()
     });
     let mut line = |cells: [&str; N]| {
         let mut text = String::new();
@@ -53,10 +53,15 @@ mod tests {
         let text = String::from_utf8(out).expect("text");
         assert_eq!(text, "device     took  on\na         10 µs  /x /y\ndisk:vda      ?\n");
         let mut out = Vec::new();
-        let rows = [row(["nfs:server:/a/long/path", "1 s", "/x"]), row(["a", "10 µs", "/y"])];
+        let rows = [
+            row(["nfs:server:/a/long/path", "a text of many words", "/x"]),
+            row(["a", "10 µs", "/y"]),
+        ];
         table(&mut out, headings, &rows).expect("memory takes it");
         let text = String::from_utf8(out).expect("text");
-        let long = "nfs:server:/a/long/path    1 s  /x";
-        assert_eq!(text, format!("device   took  on\n{long}\na       10 µs  /y\n"));
+        let long = "nfs:server:/a/long/path  a text of many words  /x";
+        let [head, short] =
+            ["device                    took  on", "a                        10 µs  /y"];
+        assert_eq!(text, format!("{head}\n{long}\n{short}\n"));
     }
 }
