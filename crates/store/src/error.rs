@@ -261,12 +261,12 @@ impl Error {
                 limit.as_secs_f32()
             ),
             Self::Offline { size, .. } => format!(
-                "offline: reading it would recall {size} bytes; \
-                 another program, such as cat, does that"
+                "offline: reading it would recall {size} bytes, and is left to its tape system, \
+                 or to `dd if=FILE of=/dev/null`"
             ),
             Self::NothingToRead { bytes_min, .. } => {
                 format!(
-                    "no file of at least {} MiB to read, and none without a name can be made here, as \
+                    "no file of at least {} MiB is here to read, and no temporary one can be made here, as \
                      on FUSE; name a larger file, or a folder elsewhere that may be written",
                     bytes_min.div_ceil(1 << 20)
                 )
@@ -435,7 +435,7 @@ mod tests {
             ),
             (
                 Error::NothingToRead { path: path(), bytes_min: 2 << 20 },
-                "no file of at least 2 MiB to read, and none without a name can be made here, as \
+                "no file of at least 2 MiB is here to read, and no temporary one can be made here, as \
                  on FUSE; name a larger file, or a folder elsewhere that may be written",
             ),
             (

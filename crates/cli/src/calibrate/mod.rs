@@ -148,11 +148,11 @@ fn say_stats(probe: &Probe, took: Duration) {
     let from_device = probe.observations.iter().map(|seen| seen.bytes);
     let from_memory = probe.near.iter().map(|(bytes, _)| *bytes);
     messages::note(format_args!(
-        "{}: {} of {}, then {} of what was in memory by then, of {}, in {}",
+        "{}: {}, {} in all; then {} of what was in memory by then, {} in all; in {}",
         human::name(probe.device.name()),
         human::counted(from_device.len() as u64, "read"),
         human::bytes(from_device.sum()),
-        human::counted(from_memory.len() as u64, "read"),
+        from_memory.len(),
         human::bytes(from_memory.sum()),
         human::seconds(took.as_secs_f64()),
     ));
