@@ -15,10 +15,10 @@ pub(crate) struct AskFlags {
     /// Seconds to wait for a mount that does not answer
     ///
     /// A dead server or a hung FUSE program is given up after this time: its files are reported
-    /// and the run goes on. 10 s by default, longer than a sleeping disk needs to wake up. The folders
-    /// of nearfirst itself, and what it writes to once that is open, are waited for; so are copies,
-    /// folders of patterns and of `sleds`, and folders and small files that `grep` reads, as long as
-    /// their mount answers. `sleds`, `order` and `find` wait as long for what a server says of an object;
+    /// and the run goes on. 10 s by default, longer than a sleeping disk needs to wake up. No limit
+    /// holds for nearfirst's own folders and for output that is already open. Copies, folders that
+    /// patterns or `sleds` walk, and what `grep` reads are given up only when their whole mount stops
+    /// answering. `sleds`, `order` and `find` wait as long for what a server says of an object;
     /// if the flag is given, also for each page of a listing, which is asked for several times. What reads
     /// from servers has --stall.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Asking")]
@@ -42,7 +42,7 @@ impl AskFlags {
 /// `--jobs` of commands that ask about many files.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct AskJobs {
-    /// Threads that ask about files, 256 at most; by default one per processor
+    /// Threads that ask about files, of which more than 256 count as 256; by default one per processor
     #[arg(long, value_name = "N", value_parser = count::<NonZeroUsize>, help_heading = "Asking")]
     jobs: Option<NonZeroUsize>,
 }

@@ -23,7 +23,7 @@ pub(crate) struct ReadFlags {
     #[arg(long, value_enum, default_value_t = PlanFlag::Best, value_name = "PLAN", help_heading = "Reading")]
     pub(crate) plan: PlanFlag,
 
-    /// Threads that read and compute, 256 at most; by default one per processor
+    /// Threads that read and compute, of which more than 256 count as 256; by default one per processor
     #[arg(long, value_name = "N", value_parser = count::<NonZeroUsize>, help_heading = "Reading")]
     pub(crate) jobs: Option<NonZeroUsize>,
 

@@ -21,7 +21,8 @@ const BUFFER_BYTES: usize = 128 << 10;
 const LONG_ABOUT: &str = "\
 Write the bytes of objects to stdout, while the next are fetched
 
-Each member comes whole and by itself, in the order of the operands unless another is asked for. \
+Each member comes whole and by itself, in the order of the operands unless another is asked for; one \
+that is named twice comes once. \
 What is waited for is written while the rest of it is on its way: if that breaks, what was written \
 stays written; how much that is, is said on stderr, and the exit code is 1.
 

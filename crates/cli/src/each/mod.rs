@@ -36,8 +36,8 @@ Run a command on each object as it becomes ready
 In CMD's words, `{}` stands for a path of this machine with the object's own file name: that of \
 the file itself, or of a copy in a private folder that is removed when CMD ends. `{name}` is the \
 whole name, `{size}` the number of bytes. Where no word has `{}`, the path is added at the end. \
-CMD's stdin is empty; NEARFIRST_NAME in its environment is the whole name. No shell sees the \
-words: for one, run it, as in `sh -c 'zcat \"$1\" | wc -l' sh {}`. If `nearfirst each` itself is \
+An object that is named twice has CMD run once. CMD's stdin is empty; NEARFIRST_NAME in its \
+environment is the whole name. No shell sees the words: for one, run it, as in `sh -c 'zcat \"$1\" | wc -l' sh {}`. If `nearfirst each` itself is \
 killed (SIGKILL), commands that run go on, and copies stay.
 
 Examples:
@@ -64,7 +64,8 @@ pub(crate) struct Args {
 
     /// Let the output of several commands mix, as it comes
     ///
-    /// Otherwise what a command writes is kept until it ends, and then written in one piece.
+    /// Otherwise what a command writes is kept until it ends, and then written in one piece. What is
+    /// kept of commands that run is lost when a signal ends `nearfirst each`.
     #[arg(short = 'u', long)]
     no_group: bool,
 
@@ -83,7 +84,8 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  every command ended with 0
   1  an object could not be read, or a command ended otherwise
-  2  wrong usage; or CMD cannot be run, or copies or the output not be written";
+  2  wrong usage; or CMD cannot be run, or copies or the output not be written
+  Ended by a signal, it ends by the same signal: shells say 130 of an interrupt, 143 of SIGTERM";
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let sets = match Sets::begin(&args.set) {

@@ -114,8 +114,9 @@ Tests (N is +N for more, N for exactly, -N for less):
   -latency [+-][mMuU]N     time to read the whole file, near parts
                            first (but see --plan), in seconds (m, M:
                            milli-; u, U: microseconds); N may have a
-                           fraction, and without + or - is what rounds
-                           up to it
+                           fraction, and without a sign matches more
+                           than N-1 and at most N units: times that,
+                           rounded up, are N (as -mmin has it)
   -device GLOB             a part of the file, or its file system, is
                            on such a device: memory, disk:vda, nfs:*;
                            `nearfirst devices` lists them

@@ -62,7 +62,7 @@ Limits:
 
   Each open of a file and each start of a program takes some microseconds longer, and one waits for \
   another: where all files are in memory already, that is all that comes of it (a build of C sources by \
-  two processors took 1.07 times as long). In some of them a signal can \
+  two processors took 1.08 times as long). In some of them a signal can \
   interrupt the call: a program with a handler without SA_RESTART may see EINTR.
 
   A program that makes a process group of its own, as `timeout` does, is not that of the terminal: \

@@ -29,7 +29,8 @@ pub(crate) struct OrderFlags {
 
     /// Of what is ready, which first: a hint, never a reason to wait
     ///
-    /// By what listing tells, which of files of this machine is neither size nor time.
+    /// Goes by what a listing tells. Listing local folders tells neither size nor time, so this has no
+    /// effect on local files.
     #[arg(long, value_enum, value_name = "WHICH")]
     rank: Option<RankFlag>,
 }
@@ -48,8 +49,8 @@ const RANK_HELP: &str =
 const RANK_LONG_HELP: &str = "\
 Of what is ready, which first: a hint, a reason to wait only with --order rank
 
-By what listing tells, which of files of this machine is neither size nor time; with --order rank these are \
-asked for.";
+Goes by what a listing tells. Listing local folders tells neither size nor time, so without --order rank \
+this has no effect on local files.";
 
 /// In what order members are read, and where it is written down.
 #[derive(Args, Debug, Clone)]
