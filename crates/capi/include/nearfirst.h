@@ -366,8 +366,9 @@ const char *nf_last_error(void);
 // 2), and is closed on exec.
 //
 // Returns a descriptor; 0 after the last member; -1 with `errno` and its name
-// in `nf_last_error` if a member, or a listing, cannot be read: the others go
-// on with the next call. -2 if the call is none: `errno` `EBADF` (no such set, or
+// in `nf_last_error` if a member, or a listing, cannot be read (`ENOENT`, `EACCES`,
+// `EISDIR`, `EREMOTEIO` and the others that docs/c.md lists): the others go on with
+// the next call. -2 if the call is none: `errno` `EBADF` (no such set, or
 // it was closed meanwhile), `EOPNOTSUPP` (a fork), `EDEADLK` (in a function that
 // a set calls).
 int nf_set_iterate(nf_set set);
