@@ -333,6 +333,26 @@ fn a_broken_device_table_is_set_aside_and_said() {
     watch.end("TERM");
 }
 
+#[test]
+fn who_attends_to_a_user_neither_has_roots_environment_nor_writes_where_that_says() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let (ground, state, named) = (Ground::new(), state(), Dir::new());
+    // Where root's attendant, which may add to the table there, may not write.
+    chown(named.path(), Some(NOBODY), Some(NOBODY)).expect("ours");
+    let mut command = command(ground.disk.path(), &state);
+    command.env("NEARFIRST_STATE", named.path()).env("AWS_SECRET_ACCESS_KEY", "secret");
+    let watch = Watch::start_by(command, &state, &[]);
+    ground.run(&watch, NOBODY);
+    assert!(ground.come_near(&watch, NOBODY, 1..FILES), "{}", watch.said());
+    let attendant = watch.attendant(NOBODY).expect("it attends").as_raw_pid();
+    let given = fs::read(format!("/proc/{attendant}/environ")).expect("it lives");
+    let given = String::from_utf8_lossy(&given).into_owned();
+    assert!(given.contains("PATH="), "{given}");
+    assert!(!given.contains("NEARFIRST_STATE") && !given.contains("secret"), "{given}");
+    watch.end("TERM");
+    assert_eq!(fs::read_dir(named.path()).expect("ours").count(), 0);
+}
+
 /// The first of users of whom nobody has heard.
 const FIRST: u32 = 4000;
 

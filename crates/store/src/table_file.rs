@@ -76,7 +76,7 @@ impl Default for TableFiles {
     /// `~/.local/state`). `$NEARFIRST_STATE`, a folder, stands in for both.
     fn default() -> Self {
         if let Some(folder) = named_state_folder() {
-            return Self { system: folder.join("devices.toml"), user: None };
+            return Self::at(folder.join("devices.toml"));
         }
         let user = state_folder().filter(|_| !rustix::process::geteuid().is_root());
         Self { system: PathBuf::from(SYSTEM), user: user.map(|folder| folder.join("devices.toml")) }
@@ -84,6 +84,11 @@ impl Default for TableFiles {
 }
 
 impl TableFiles {
+    /// One for all, with no user's over it.
+    pub fn at(system: PathBuf) -> Self {
+        Self { system, user: None }
+    }
+
     /// The file that [`TableFiles::save`] writes: the user's, or root's the system's.
     pub fn own(&self) -> &Path {
         self.user.as_deref().unwrap_or(&self.system)

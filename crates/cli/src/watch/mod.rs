@@ -5,6 +5,7 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use nearfirst::TableFiles;
 use watch::CarrierOptions;
 use watch::service::{self, AttendantOptions, ServiceError, ServiceOptions};
 use watch::system::{self, Scope};
@@ -56,6 +57,10 @@ pub(crate) struct Args {
     /// Folder of what is learned, by users, and of the lock that keeps a second service away
     #[arg(long, value_name = "FOLDER", default_value = "/var/lib/nearfirst")]
     state: PathBuf,
+
+    /// Where the devices' table is, for who attends to a user.
+    #[arg(long, hide = true, value_name = "FILE")]
+    devices: Option<PathBuf>,
 
     /// Attend to a user: what the service starts for each.
     #[arg(long, hide = true, num_args = 2.., value_names = ["USER", "FOLDER", "EXCLUDED"])]
@@ -111,6 +116,8 @@ fn serve(args: &Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
         attendant.push("--dry-run".into());
     }
     attendant.extend(args.guessing.words());
+    // What the environment says of it, an attendant is not told.
+    attendant.extend(["--devices".into(), TableFiles::default().own().into()]);
     attendant.push("--attend".into());
     let absolute = |path: &PathBuf| std::path::absolute(path);
     let on = args.on.iter().map(absolute).collect::<Result<_, _>>()?;
@@ -140,6 +147,7 @@ fn attend(of: &[OsString], args: &Args, say: &mut dyn FnMut(String)) -> anyhow::
     let options = AttendantOptions {
         user,
         folder: folder.into(),
+        tables: args.devices.clone().map(TableFiles::at).unwrap_or_default(),
         dry_run: args.dry_run,
         learning: args.guessing.learning(),
         carrying: CarrierOptions { excluded, ..args.guessing.carrying() },

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{getpriority_process, setpriority_process};
-use store::{Clock, Costs};
+use store::{Clock, Costs, Local, TableFiles};
 use tree::{Event, Learner, Options, Predicted, User};
 
 use super::counts::Counts;
@@ -44,6 +44,8 @@ pub struct AttendantOptions {
     pub user: u32,
     /// Where its patterns are.
     pub folder: PathBuf,
+    /// Where the service has the devices' table; root's attendant adds to it.
+    pub tables: TableFiles,
     /// Whether to say what would be fetched instead of fetching it.
     pub dry_run: bool,
     /// How to learn.
@@ -65,7 +67,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     folders::claim(&options.folder, user, rights::name_of(user).as_deref()).map_err(named)?;
     rights::become_user(user)?;
     give_way()?;
-    let costs = Arc::new(Costs::load());
+    let costs = Arc::new(Costs::with(Local::default(), options.tables.clone(), Clock::real()));
     costs.warnings().iter().for_each(|warning| say(warning.to_string()));
     let store = PatternStore::at(&options.folder);
     let held = store.hold(HELD_FOR, costs.clock()).map_err(named)?;
@@ -112,8 +114,10 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     attendant.learner.end();
     attendant.tell();
     attendant.save(say);
-    // What fetches taught is worth keeping, but not worth a word if it cannot be kept.
-    drop(costs.save());
+    if user.0 == 0 {
+        // What fetches taught is worth keeping, but not worth a word if it cannot be kept.
+        drop(costs.save());
+    }
     Ok(())
 }
 
