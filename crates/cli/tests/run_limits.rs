@@ -189,7 +189,7 @@ fn a_full_disk_under_the_patterns_is_said_once_and_keeps_the_old_ones() {
     let saved = fs::read(state.join("trees")).expect("saved");
     fill(disk.path());
     let output = nearfirst(&state, &["run", "--"]).arg(&other).run();
-    output.ends_with(4).complains("No space left on device");
+    output.ends_with(4).complains("No space left on device; what was learned is not kept");
     assert_eq!(output.stderr().lines().count(), 1, "{}", output.stderr());
     assert_eq!(output.stdout(), fs::read("/etc/group").expect("readable"));
     assert_eq!(fs::read(state.join("trees")).expect("still there"), saved);
@@ -213,7 +213,7 @@ fn a_state_that_cannot_be_written_is_said_once_and_stops_nothing() {
         at = state.path().display()
     );
     let output = cmd("unshare", ["-m", "sh", "-c", &text]).run();
-    output.ends_with(3).complains("Read-only file system");
+    output.ends_with(3).complains("Read-only file system; what was learned is not kept");
     assert_eq!(output.stderr().lines().count(), 1, "{}", output.stderr());
 }
 
@@ -269,7 +269,9 @@ fn patterns_of_a_later_version_are_left_to_it() {
     let whole = fs::read(state.join("trees")).expect("saved");
     let later = of_form(&whole, |form| form + 1);
     state.create("trees", &later);
-    run().succeeds().complains("which a later version wrote");
+    let output = run();
+    output.succeeds().complains("which a later version wrote");
+    output.complains("; what was learned waits beside it\n");
     assert_eq!(fs::read(state.join("trees")).expect("still there"), later);
     assert!(!state.join("trees.broken").exists());
     // What was seen meanwhile is learned once it can be.

@@ -18,6 +18,8 @@ use tree::{DecodeError, Event, Learner, Options, Patterns};
 
 /// The file of the patterns.
 const TREES: &str = "trees";
+/// The lock of who may replace them.
+const LOCK: &str = "trees.lock";
 /// What the names of what is left begin with, after that.
 const SEEN: &str = "seen.";
 const FORGET: &str = "forget.";
@@ -59,7 +61,7 @@ pub enum StoreWarning {
         source: io::Error,
     },
     /// Patterns that could not be read or written.
-    #[error("{path}: {said}", path = path.display(), said = store::without_number(source))]
+    #[error("{path}: {said}", path = path.display(), said = store::io_reason(source))]
     Io {
         /// The file.
         path: PathBuf,
@@ -69,6 +71,12 @@ pub enum StoreWarning {
 }
 
 impl StoreWarning {
+    /// That the system said something of this file.
+    pub(crate) fn about(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+
     /// Whether a later version wrote the patterns.
     pub(crate) fn is_of_later(&self) -> bool {
         matches!(self, Self::Io { source, .. } if is_later(source))
@@ -208,9 +216,11 @@ impl PatternStore {
     ///
     /// # Errors
     /// The system's, where nothing can be written; for root, a link on the way that others could change.
-    pub fn hold(&self, patience: Duration, clock: &Clock) -> io::Result<Option<Held>> {
-        let folder = StateFolder::make(&self.folder, Readers::Owner)?;
-        let lock = folder.lock("trees.lock", patience, clock)?;
+    pub fn hold(&self, patience: Duration, clock: &Clock) -> Result<Option<Held>, StoreWarning> {
+        let folder = StateFolder::make(&self.folder, Readers::Owner);
+        let folder = folder.map_err(StoreWarning::about(&self.folder))?;
+        let lock = folder.lock(LOCK, patience, clock);
+        let lock = lock.map_err(StoreWarning::about(&self.folder.join(LOCK)))?;
         Ok(lock.map(|lock| Held { store: self.clone(), folder, _lock: lock }))
     }
 

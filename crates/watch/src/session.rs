@@ -299,20 +299,19 @@ struct Learned<'a> {
 /// next if another saves for too long.
 fn keep(store: &PatternStore, new: Learned<'_>, costs: &Costs, reporter: &Reporter) {
     let path = store.path();
-    let failed = |error| {
-        let reason = io_reason(&error);
-        reporter.say(format_args!("{}: {reason}; what was learned is not kept", path.display()));
-    };
-    match store.hold(HELD_FOR, costs.clock()) {
+    let kept = match store.hold(HELD_FOR, costs.clock()) {
         // What had no room when the command began may have none to be learned upon.
         Ok(Some(held)) if new.version.is_some() || store.has_room(::store::memory_room) => {
-            save(&held, store, new, reporter).unwrap_or_else(|warning| reporter.say(warning));
+            save(&held, store, new, reporter)
         }
         Ok(_) => {
             new.seen.say_if_cut(&path, reporter);
-            store.leave(new.seen.trace.text()).unwrap_or_else(failed);
+            store.leave(new.seen.trace.text()).map_err(StoreWarning::about(&path))
         }
-        Err(error) => failed(error),
+        Err(warning) => Err(warning),
+    };
+    if let Err(warning) = kept {
+        reporter.say(format_args!("{warning}; what was learned is not kept"));
     }
 }
 
@@ -332,10 +331,13 @@ fn save(
         let (saved, warning) = match held.load() {
             Ok(loaded) => loaded,
             Err(warning) => {
-                seen.say_if_cut(&path, reporter);
                 // For who can read what it belongs to.
-                drop(store.leave(seen.trace.text()));
-                return Err(warning);
+                if store.leave(seen.trace.text()).is_err() {
+                    return Err(warning);
+                }
+                seen.say_if_cut(&path, reporter);
+                reporter.say(format_args!("{warning}; what was learned waits beside it"));
+                return Ok(());
             }
         };
         if let Some(warning) = warning {
@@ -354,7 +356,10 @@ fn save(
     };
     // First, as the others may have left much.
     held.save(&patterns)?;
-    held.absorb(patterns, learning).map(drop)
+    if let Err(warning) = held.absorb(patterns, learning) {
+        reporter.say(warning);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

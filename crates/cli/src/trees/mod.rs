@@ -330,7 +330,7 @@ fn forget(what: &Forget) {
     match store.hold(HELD_FOR, &Clock::real()) {
         Ok(Some(held)) => forget_held(&held, what),
         Ok(None) => ask_to_forget(&store, what).unwrap_or_else(failed),
-        Err(error) => failed(error),
+        Err(warning) => messages::error(warning),
     }
 }
 
@@ -395,11 +395,18 @@ fn ask_to_forget(store: &PatternStore, what: &Forget) -> io::Result<()> {
             return Err(io::Error::other(text));
         }
         // It may have ended without looking.
-        if let Some(held) = store.hold(LOOKS_EVERY, &clock)? {
-            if asked.take_back() {
-                forget_held(&held, what);
+        match store.hold(LOOKS_EVERY, &clock) {
+            Ok(None) => {}
+            Ok(Some(held)) => {
+                if asked.take_back() {
+                    forget_held(&held, what);
+                }
+                return Ok(());
             }
-            return Ok(());
+            Err(warning) => {
+                messages::error(warning);
+                return Ok(());
+            }
         }
     }
     Ok(())

@@ -62,16 +62,19 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     let user = User(options.user);
     // Otherwise it is called by its file, which may be /proc/self/exe; a name is no more than that.
     rustix::thread::set_name(c"nearfirst").ok();
-    let named = |error| io::Error::other(format!("{}: {error}", options.folder.display()));
     // It may have to wait for the user database, and the service for nobody.
-    folders::claim(&options.folder, user, rights::name_of(user).as_deref()).map_err(named)?;
+    let name = rights::name_of(user);
+    folders::claim(&options.folder, user, name.as_deref()).map_err(io::Error::other)?;
     rights::become_user(user)?;
     give_way()?;
     let costs = Arc::new(Costs::with(Local::default(), options.tables.clone(), Clock::real()));
     costs.warnings().iter().for_each(|warning| say(warning.to_string()));
     let store = PatternStore::at(&options.folder);
-    let held = store.hold(HELD_FOR, costs.clock()).map_err(named)?;
-    let held = held.ok_or_else(|| named(io::Error::other("another process holds the patterns")))?;
+    let held = store.hold(HELD_FOR, costs.clock()).map_err(io::Error::other)?;
+    let held = held.ok_or_else(|| {
+        let what = format!("{}: another process holds the patterns", options.folder.display());
+        io::Error::other(what)
+    })?;
     let (patterns, warning) = match held.load() {
         Err(warning) if warning.is_of_later() => {
             // They are for the version that wrote them, until they are forgotten.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use tree::User;
 
 use super::lent::Lent;
+use crate::StoreWarning;
 
 /// Folders of numbers lent to one user, who may have thousands: beyond it the one of these that was used
 /// longest ago goes.
@@ -17,7 +18,7 @@ const LENT_FOLDERS_MAX: usize = 64;
 /// Files of a folder that is removed: more than are ever made there.
 const FILES_MAX: usize = 1024;
 
-/// A user's folder, which nobody else can look into; which numbers are lent, the file `lent` tells.
+/// A user's folder, for which there is room; which numbers are lent, the file `lent` tells.
 pub(crate) fn of(folder: &Path, user: User, lent: &Path) -> io::Result<PathBuf> {
     let own = folder.join(user.0.to_string());
     if !own.exists() {
@@ -26,10 +27,10 @@ pub(crate) fn of(folder: &Path, user: User, lent: &Path) -> io::Result<PathBuf> 
             make_room(folder, &lent, to)?;
         }
     }
-    make(&own, user)?;
     Ok(own)
 }
 
+/// Makes a user's folder, which nobody else can look into.
 fn make(own: &Path, user: User) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(own) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -42,34 +43,50 @@ fn make(own: &Path, user: User) -> io::Result<()> {
     Ok(())
 }
 
-/// Sees to it that a user's folder holds nothing of another who had the number before: whose it is, by the
-/// name that the user database has for the number, is noted beside it, where only the service writes.
+/// Makes a user's folder, and sees to it that it holds nothing of another who had the number before: whose it
+/// is, by the name that the user database has for the number, is noted beside it, where only the service writes.
 ///
 /// Who is not in the database, as while a server does not answer, leaves what is noted as it is. A folder
 /// that nothing is noted of, as each was once, is of the first who has a name.
-pub(crate) fn claim(own: &Path, user: User, name: Option<&OsStr>) -> io::Result<()> {
+///
+/// # Errors
+/// The system's, as on a full disk: then the folder may hold what is another's.
+pub(crate) fn claim(own: &Path, user: User, name: Option<&OsStr>) -> Result<(), StoreWarning> {
+    let about_own = |error| StoreWarning::about(own)(error);
+    make(own, user).map_err(about_own)?;
     let Some(name) = name else { return Ok(()) };
-    let noted = match fs::read(noted_in(own)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        read => read?,
-    };
+    let (note_path, noted) = (noted_in(own), noted(own));
+    let noted = noted.map_err(StoreWarning::about(&note_path))?;
     if noted == name.as_bytes() {
         return Ok(());
     }
     if !noted.is_empty() {
-        if remove(own).is_err() {
-            let aside = |number: u32| own.with_extension(format!("{number}.left"));
-            let free = (0..u32::MAX).map(aside).find(|path| fs::symlink_metadata(path).is_err());
-            fs::rename(own, free.expect("there are more numbers than files"))?;
-        }
-        make(own, user)?;
+        begin_anew(own, user).map_err(about_own)?;
     }
-    note(own, name)
+    note(own, name).map_err(StoreWarning::about(&note_path))
+}
+
+/// Empties a user's folder: what cannot be removed is nobody's.
+fn begin_anew(own: &Path, user: User) -> io::Result<()> {
+    if remove(own).is_err() {
+        let aside = |number: u32| own.with_extension(format!("{number}.left"));
+        let free = (0..u32::MAX).map(aside).find(|path| fs::symlink_metadata(path).is_err());
+        fs::rename(own, free.expect("there are more numbers than files"))?;
+    }
+    make(own, user)
 }
 
 /// Where it is noted whose a folder is.
 fn noted_in(own: &Path) -> PathBuf {
     own.with_extension("name")
+}
+
+/// Whose a folder is, as it is noted; nothing where it is not.
+fn noted(own: &Path) -> io::Result<Vec<u8>> {
+    match fs::read(noted_in(own)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read,
+    }
 }
 
 /// Notes whose a folder is: all of the name or nothing, as part of a name would be somebody else's.
@@ -137,7 +154,7 @@ mod tests {
         let dir = Dir::new();
         let folder = dir.create_dir("trees");
         let begins = |name: Option<&str>| {
-            let own = of(&folder, User(1001), &dir.join("none")).expect("made");
+            let own = of(&folder, User(1001), &dir.join("none")).expect("there is room");
             claim(&own, User(1001), name.map(OsStr::new)).expect("claimed");
             let metadata = own.metadata().expect("made");
             assert_eq!((metadata.uid(), metadata.permissions().mode() & 0o777), (1001, 0o700));
@@ -159,7 +176,9 @@ mod tests {
             fs::remove_file(&note).expect("ours");
         }
         let in_the_way = dir.create_dir("trees/1001.name.part");
-        claim(&folder.join("1001"), User(1001), Some("alice".as_ref())).unwrap_err();
+        let refused = claim(&folder.join("1001"), User(1001), Some("alice".as_ref()));
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("/1001.name: "), "{refused}");
         assert!(learned.exists() && !note.exists(), "it cannot be noted");
         fs::remove_dir(in_the_way).expect("ours");
         begins(Some("alice"));
@@ -199,7 +218,11 @@ mod tests {
         let dir = Dir::new();
         let lent = dir.create("subuid", "me:100000:65536\nyou:200000:1\n");
         let folder = dir.create_dir("trees");
-        let make = |user| of(&folder, User(user), &lent).expect("made");
+        let make = |user| {
+            let own = of(&folder, User(user), &lent).expect("there is room");
+            claim(&own, User(user), None).expect("made");
+            own
+        };
         let others = [make(1000), make(200_000)];
         let odd = make(100_000);
         dir.create("trees/100000/a/folder", "that it never makes");
