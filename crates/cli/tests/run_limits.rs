@@ -5,7 +5,7 @@ mod running;
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -257,6 +257,19 @@ fn who_attends_to_a_user_with_patterns_of_a_later_version_says_so_and_waits_for_
     attended.succeeds().complains("later version wrote");
     attended.complains("nothing is learned or fetched for user 0");
     assert_eq!(fs::read(trees).expect("still there"), later);
+}
+
+#[test]
+fn who_attends_to_a_user_and_can_keep_nothing_says_of_which_file_and_goes_on() {
+    skip_unless!(Facility::Root);
+    let state = Dir::new();
+    let lock = state.create_dir("service/0").join("trees.lock");
+    symlink("elsewhere", &lock).expect("ours");
+    let attend = nearfirst(&state, &["watch", "--attend", "0"]);
+    let attended = attend.arg(state.join("service/0")).stdin("").run();
+    let why = "Too many levels of symbolic links; what is learned for user 0 is not kept";
+    attended.succeeds().complains(&format!("{}: {why}", lock.display()));
+    assert!(!state.join("service/0/trees").exists());
 }
 
 #[test]

@@ -15,6 +15,8 @@ use watching::{FILES, Ground, NOBODY, Watch, state};
 
 /// A user without a name.
 const SOMEBODY: u32 = 54321;
+/// One whom the user database has a name for.
+const NAMED: u32 = 1;
 
 fn trees(watch: &Watch, user: u32) -> String {
     let folder = watch.patterns(user);
@@ -169,6 +171,14 @@ fn a_full_disk_is_said_once_and_keeps_what_was_saved() {
         watch.has_learned(NOBODY);
     }
     assert_eq!(full(&watch), 1, "{}", watch.said());
+    // One who was not attended to before is all the same, without a word of theirs on disk.
+    ground.run(&watch, NAMED);
+    ground.run(&watch, NAMED);
+    let unkept = format!(
+        "/{NAMED}.name: No space left on device; what is learned for user {NAMED} is not kept"
+    );
+    assert_eq!(watch.said().matches(&unkept).count(), 1, "{}", watch.said());
+    assert!(!watch.patterns(NAMED).exists());
     assert_eq!(fs::read(watch.patterns(NOBODY)).expect("still there"), saved);
     fs::remove_file(disk.path().join("ballast")).expect("ours");
     let after = runs(&watch, &ground, NOBODY);

@@ -14,7 +14,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{getpriority_process, setpriority_process};
 use store::{Clock, Costs, Local, TableFiles};
-use tree::{Event, Learner, Options, Predicted, User};
+use tree::{Event, Learner, Options, Patterns, Predicted, User};
 
 use super::counts::Counts;
 use super::folders;
@@ -23,7 +23,7 @@ use super::wire::{self, Message};
 use crate::carrier::Carrier;
 use crate::driver::Driver;
 use crate::parts::Parts;
-use crate::{CarrierOptions, Held, PatternStore, Source};
+use crate::{CarrierOptions, Held, PatternStore, Source, StoreWarning};
 
 /// How long messages are waited for at a time; what is fetched meanwhile is told to the learner then.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -54,44 +54,44 @@ pub struct AttendantOptions {
     pub carrying: CarrierOptions,
 }
 
-/// Attends to a user until standard input ends; messages for people go to `say`, a line each.
+/// Attends to a user until standard input ends; messages for people go to `say`, a line each. Where nothing
+/// can be kept, as on a full disk, it is said and what is learned lasts as long as this.
 ///
 /// # Errors
-/// The system's, if it cannot become that user or cannot have the patterns.
+/// The system's, if it cannot become that user; that another holds the patterns; or what keeps them from being read.
 pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Result<()> {
     let user = User(options.user);
     // Otherwise it is called by its file, which may be /proc/self/exe; a name is no more than that.
     rustix::thread::set_name(c"nearfirst").ok();
     // It may have to wait for the user database, and the service for nobody.
-    let name = rights::name_of(user);
-    folders::claim(&options.folder, user, name.as_deref()).map_err(io::Error::other)?;
+    let claimed = folders::claim(&options.folder, user, rights::name_of(user).as_deref());
     rights::become_user(user)?;
     give_way()?;
     let costs = Arc::new(Costs::with(Local::default(), options.tables.clone(), Clock::real()));
     costs.warnings().iter().for_each(|warning| say(warning.to_string()));
     let store = PatternStore::at(&options.folder);
-    let held = store.hold(HELD_FOR, costs.clock()).map_err(io::Error::other)?;
-    let held = held.ok_or_else(|| {
-        let what = format!("{}: another process holds the patterns", options.folder.display());
-        io::Error::other(what)
-    })?;
-    let (patterns, warning) = match held.load() {
-        Err(warning) if warning.is_of_later() => {
-            // They are for the version that wrote them, until they are forgotten.
-            drop(held);
-            say(format!("{warning}; nothing is learned or fetched for user {}", user.0));
-            return io::copy(&mut io::stdin(), &mut io::sink()).map(drop);
-        }
-        loaded => loaded.map_err(io::Error::other)?,
-    };
-    if let Some(warning) = warning {
-        say(warning.to_string());
-    }
     let learning = Options { fetches: !options.dry_run, ..options.learning.clone() };
-    let patterns = held.absorb(patterns, &learning).or_else(|warning| {
-        say(warning.to_string());
-        Ok::<_, io::Error>(store.load().0)
-    })?;
+    let is_claimed = claimed.is_ok();
+    let (held, patterns) = match claimed.and_then(|()| store.hold(HELD_FOR, costs.clock())) {
+        Ok(Some(held)) => match known(&held, &store, &learning, say) {
+            Err(warning) if warning.is_of_later() => {
+                // They are for the version that wrote them, until they are forgotten.
+                drop(held);
+                say(format!("{warning}; nothing is learned or fetched for user {}", user.0));
+                return io::copy(&mut io::stdin(), &mut io::sink()).map(drop);
+            }
+            known => (Some(held), known.map_err(io::Error::other)?),
+        },
+        Ok(None) => {
+            let what = format!("{}: another process holds the patterns", options.folder.display());
+            return Err(io::Error::other(what));
+        }
+        Err(warning) => {
+            say(format!("{warning}; what is learned for user {} is not kept", user.0));
+            // What was not claimed may be another's.
+            (None, if is_claimed { store.load().0 } else { Patterns::default() })
+        }
+    };
     let carrying = CarrierOptions { looks: options.dry_run, ..options.carrying.clone() };
     let carrier = Carrier::new(Arc::clone(&costs), carrying);
     let mut attendant = Attendant {
@@ -124,6 +124,23 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     Ok(())
 }
 
+/// The patterns that are held, with what others left; what is wrong with them goes to `say`.
+fn known(
+    held: &Held,
+    store: &PatternStore,
+    learning: &Options,
+    say: &mut dyn FnMut(String),
+) -> Result<Patterns, StoreWarning> {
+    let (patterns, warning) = held.load()?;
+    if let Some(warning) = warning {
+        say(warning.to_string());
+    }
+    Ok(held.absorb(patterns, learning).unwrap_or_else(|warning| {
+        say(warning.to_string());
+        store.load().0
+    }))
+}
+
 /// Goes behind the programs that it fetches for, where the service was put before them to see them in time.
 fn give_way() -> io::Result<()> {
     if getpriority_process(None)? < 0 {
@@ -140,7 +157,8 @@ struct Attendant {
     learner: Learner,
     parts: Parts,
     driver: Driver,
-    held: Held,
+    /// `None` where nothing can be kept.
+    held: Option<Held>,
     /// When it was looked last whether something is to be forgotten.
     looked_at: Duration,
     /// The requests for what is forgotten, but still saved.
@@ -197,12 +215,13 @@ impl Attendant {
 
     /// Forgets what others asked to be forgotten.
     fn forget(&mut self, say: &mut dyn FnMut(String)) {
+        let Some(held) = &self.held else { return };
         let mut is_asked = false;
-        while let Some((name, what)) = self.held.next_asked(&self.forgotten) {
+        while let Some((name, what)) = held.next_asked(&self.forgotten) {
             is_asked = true;
             self.driver.carrier_mut().give_up();
             self.learner.forget(|patterns| drop(what.apply(patterns)));
-            self.held.has_forgotten(name, &what, &mut self.forgotten);
+            held.has_forgotten(name, &what, &mut self.forgotten);
         }
         if is_asked {
             self.save(say);
@@ -212,13 +231,16 @@ impl Attendant {
     fn save(&mut self, say: &mut dyn FnMut(String)) {
         let (began, runs) = (self.driver.carrier().clock().now(), self.runs());
         self.learner.keep_within_memory();
-        let saved = self.held.save(self.learner.patterns());
+        let held = self.held.as_ref();
+        let saved = held.map_or(Ok(()), |held| held.save(self.learner.patterns()));
         self.saved_at = self.driver.carrier().clock().now();
         self.save_took = self.saved_at.saturating_sub(began);
         match saved {
             Ok(()) => {
                 (self.saved_runs, self.is_said) = (runs, false);
-                self.held.let_go(&mut self.forgotten);
+                if let Some(held) = held {
+                    held.let_go(&mut self.forgotten);
+                }
                 self.stuck = self.forgotten.len();
             }
             Err(warning) if !self.is_said => {
@@ -372,7 +394,7 @@ impl<F: AsFd> Source for Told<F> {
 #[cfg(test)]
 mod tests {
     use testkit::Dir;
-    use tree::{Access, File, Patterns, Process};
+    use tree::{Access, File, Process};
 
     use super::*;
     use crate::Forget;
@@ -389,7 +411,7 @@ mod tests {
             learner: Learner::new(Options::default(), Patterns::default()),
             parts: Parts::new(Arc::clone(&costs)),
             driver: Driver::new(carrier),
-            held: held.expect("writable").expect("ours"),
+            held: held.expect("writable"),
             looked_at: Duration::ZERO,
             forgotten: Vec::new(),
             stuck: 0,
