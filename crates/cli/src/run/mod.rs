@@ -56,17 +56,21 @@ Limits:
   privileges: sudo, su, ping and the like fail there. If CMD itself is such a program it is run as \
   if `nearfirst run` were not there. A program that filters others by the same means (some \
   container runtimes) cannot do so under `nearfirst run`, nor can one that locks itself in by their \
-  strict mode, and one that traces by them (proot, strace --seccomp-bpf) sees nothing. Whoever kills \
+  strict mode, and one that traces by them (proot, strace --seccomp-bpf) misses calls. Whoever kills \
   all of this program's processes at once (killall -9) takes the command's right to open files. What \
   a program opens by io_uring is not seen, but by `nearfirst watch`.
 
-  Each open of a file and each start of a program takes some microseconds longer, and one waits for \
+  Each open of a file, of a name that is not there, too, and each start of a program takes some \
+  microseconds longer (5 on an idle machine, 70 to 80 on one that is busy), and one waits for \
   another: where all files are in memory already, that is all that comes of it (a build of C sources by \
   two processors took 1.08 times as long). In some of them a signal can \
   interrupt the call: a program with a handler without SA_RESTART may see EINTR.
 
   A program that makes a process group of its own, as `timeout` does, is not that of the terminal: \
   keys interrupt it, but to read from the terminal is an error (EIO). `timeout --foreground` can.
+
+  CMD that is a script without a `#!` line is run by sh, as shells run it, where a program that starts it \
+  by execve is refused (ENOEXEC).
 
   Files are fetched into the page cache. On a FUSE mount that empties it when a file is opened that \
   would be of no use; where `nearfirst calibrate` has found that out, it is not done.
