@@ -64,7 +64,9 @@ Limits:
   microseconds longer (5 on an idle machine, 70 to 80 on one that is busy), and one waits for \
   another: where all files are in memory already, that is all that comes of it (a build of C sources by \
   two processors took 1.08 times as long). In some of them a signal can \
-  interrupt the call: a program with a handler without SA_RESTART may see EINTR.
+  interrupt the call: a program with a handler without SA_RESTART, such as a script of dash with traps \
+  or one of Perl with $SIG, may see EINTR of an open where there is none otherwise, the more often the \
+  busier the machine is.
 
   A program that makes a process group of its own, as `timeout` does, is not that of the terminal: \
   keys interrupt it, but to read from the terminal is an error (EIO). `timeout --foreground` can.
