@@ -417,19 +417,22 @@ mod tests {
         let mut far = FarReader::new(&file, &path, &costs, false).expect("begun");
         let pages: Vec<_> = (0..40).map(|n| n * 8 * PAGE..(n * 8 + 1) * PAGE).collect();
         let mut buffer = vec![0; FIRST_BYTES];
+        let mut asked = Vec::new();
         for (n, page) in pages.iter().enumerate() {
             let behind = FarReader::behind(pages[n + 1..].iter().cloned());
             far.within(page.start, page.end, behind);
             assert_eq!(far.read(None, page.start, &mut buffer).expect("read"), FIRST_BYTES);
-            // At once as many, and the next when half of them have been read.
-            let batch = n - n % (BEHIND_RANGES_MAX / 2);
-            let asked = pages.get(batch + BEHIND_RANGES_MAX).or(pages.last()).expect("one");
-            assert_eq!(far.asked_behind, asked.end, "after {n}");
+            asked.push(pages.iter().filter(|page| page.end <= far.asked_behind).count());
+            let (asked, rest) = pages.split_at(asked[n]);
             until("they are in memory", || {
-                pages.iter().all(|page| page.end > asked.end || is_resident(&path, page.clone()))
+                asked.iter().all(|page| is_resident(&path, page.clone()))
             });
+            assert!(!rest.iter().any(|page| is_resident(&path, page.clone())), "after {n}");
             assert!(!is_resident(&path, page.end..page.end + PAGE), "nothing between them");
         }
+        // As many as may be with the first, and the others once half of what is left is of these.
+        let first_25 = [BEHIND_RANGES_MAX + 1; 25];
+        assert_eq!(asked, [&first_25[..], &[pages.len(); 15]].concat());
     }
 
     #[test]

@@ -237,6 +237,7 @@ fn where_the_disk_of_what_spills_is_full_every_member_comes_whole_all_the_same()
 
 #[test]
 fn a_copy_that_its_disk_has_no_room_for_names_the_folder() {
+    type Call = fn(&mut Member) -> Result<File, MemberError>;
     skip_unless!(Facility::Root);
     let (server, disk) = (Misbehaving::new(), Tmpfs::new(1 << 20));
     server.answer("/large", Answer::bytes(pattern(10 << 20, 0)));
@@ -246,8 +247,8 @@ fn a_copy_that_its_disk_has_no_room_for_names_the_folder() {
         let mut copy = None;
         block_on(poll_fn(|context| member.poll_file(context, &mut copy)))
     };
-    let files: [fn(&mut Member) -> Result<File, MemberError>; 2] = [Member::file, waited];
-    for file in files {
+    let calls: [Call; 2] = [Member::file, waited];
+    for file in calls {
         let mut member = only(&set(&engine, [server.url("/large")])).expect("it can be read");
         let error = file(&mut member).unwrap_err();
         assert!(error.to_string().contains(&full), "{error}");
