@@ -360,6 +360,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_given_back_is_not_joined_with_a_part_of_another_device() {
+        let mut sleds = [sled(0..4, Place::Far, 0.1), sled(4..8, Place::Far, 0.1)];
+        sleds[1].device = Device::new("another");
+        let mut picker = Picker::new(&sleds, 10);
+        let piece = picker.take().expect("nothing is taken yet");
+        picker.give_back(&piece, 2..4);
+        let left: Vec<_> = std::iter::from_fn(|| picker.take())
+            .map(|piece| (piece.range(), piece.device))
+            .collect();
+        assert_eq!(left, [(2..4, piece.device), (4..8, Device::new("another"))]);
+    }
+
+    #[test]
     fn a_far_run_ends_where_something_near_or_taken_begins() {
         let sleds = [
             sled(0..4, Place::Far, 0.1),

@@ -134,6 +134,30 @@ mod tests {
     }
 
     #[test]
+    fn the_bad_case_pays_the_long_latency_and_the_low_bandwidth() {
+        let mut sled = disk(0, 100);
+        sled.estimate = Some(Estimate {
+            latency: Spread { p50: 1.0, p90: 2.0 },
+            bandwidth: Spread { p50: 10.0, p90: 5.0 },
+        });
+        for plan in [Plan::Linear, Plan::Best] {
+            let time = delivery_time(std::slice::from_ref(&sled), plan);
+            assert!((time.p50 - 11.0).abs() < 1e-9, "{plan:?}: {time:?}");
+            assert!((time.p90 - 22.0).abs() < 1e-9, "{plan:?}: {time:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_leaves_its_device_to_be_entered_again() {
+        let mut unknown = sled(MB, MB, "tape", 1.0, 1.0);
+        unknown.place = Place::Unknown;
+        unknown.estimate = None;
+        let sleds = [disk(0, MB), unknown, disk(2 * MB, MB)];
+        let linear = delivery_time(&sleds, Plan::Linear).p50;
+        assert!((linear - (2.0 / 9.0 + 2.0 * 0.018)).abs() < 1e-9, "{linear}");
+    }
+
+    #[test]
     fn what_is_unknown_is_counted_and_not_timed() {
         let mut unknown = disk(0, MB);
         unknown.place = Place::Unknown;

@@ -471,6 +471,31 @@ mod tests {
     }
 
     #[test]
+    fn the_bad_case_is_a_long_latency_and_a_low_bandwidth() {
+        let mut table = DeviceTable::default();
+        let disk = Device::new("disk:a");
+        for number in 1..=20 {
+            let seconds = 0.01 * f64::from(number);
+            table.observe(&disk, read(1 << 20, Some(seconds), 2.0 * seconds));
+            table.observe_near(&disk, 1 << 20, seconds);
+        }
+        let far = table.estimate(&disk, 1 << 20).expect("seen");
+        assert!(far.latency.p90 > far.latency.p50, "{far:?}");
+        assert!(far.bandwidth.p90 < far.bandwidth.p50, "{far:?}");
+        let near = table.estimate_near(&disk, 1 << 20).expect("seen");
+        assert!(near.bandwidth.p90 < near.bandwidth.p50, "{near:?}");
+    }
+
+    #[test]
+    fn a_first_byte_came_no_later_than_all_of_them() {
+        let mut table = DeviceTable::default();
+        let disk = Device::new("disk:a");
+        table.observe(&disk, read(1, Some(2.0), 1.0));
+        let latency = table.estimate(&disk, 1).expect("a latency is known").latency.p50;
+        assert!((latency - 1.0).abs() < 1e-12, "{latency}");
+    }
+
+    #[test]
     fn one_reading_without_a_latency_is_no_estimate() {
         let mut table = DeviceTable::default();
         let disk = Device::new("disk:a");
@@ -575,5 +600,21 @@ mod tests {
         ours.merge(theirs);
         assert!((ours.estimate(&a, 1).expect("filled").latency.p50 - 1.0).abs() < 1e-9);
         assert!(ours.estimate(&b, 1).is_some());
+    }
+
+    #[test]
+    fn merging_keeps_the_newer_answer_whosever_it_is() {
+        let a = Device::new("a");
+        let table = |says: bool, updated: u64| {
+            let text = format!(
+                "version = 1\n[device.a]\nupdated = {updated}\nkeeps_cache = {says}\nhas_stubs = {says}\n"
+            );
+            DeviceTable::from_toml(&text).expect("a table")
+        };
+        let (older, newer) = (table(true, 5), table(false, 10));
+        for (mut ours, theirs) in [(older.clone(), newer.clone()), (newer, older)] {
+            ours.merge(theirs);
+            assert_eq!((ours.keeps_cache(&a), ours.has_stubs(&a)), (Some(false), Some(false)));
+        }
     }
 }
