@@ -243,3 +243,75 @@ impl Habits {
         known
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ours::Pattern;
+
+    /// Programs of which nothing but their names is known, used in this order.
+    fn habits_of(programs: u64) -> (Habits, Vec<Name>) {
+        let mut habits = Habits { ticks: programs, ..Habits::default() };
+        let mut names = Vec::new();
+        for used in 0..programs {
+            let name = habits.names.intern(&Arc::from(format!("/bin/{used}").as_bytes()));
+            habits.programs.insert(name, Program { used, ..Program::default() });
+            names.push(name);
+        }
+        (habits, names)
+    }
+
+    fn held(habits: &Habits, names: &[Name]) -> Vec<bool> {
+        let mut held = vec![false; habits.names.len()];
+        names.iter().for_each(|name| held[name.0 as usize] = true);
+        held
+    }
+
+    #[test]
+    fn the_file_seen_first_under_a_name_is_forgotten_first() {
+        let mut program = Program::default();
+        let most = u64::try_from(INODES_MAX).expect("small");
+        let identify =
+            |program: &mut Program, inode| program.identify(Some(Identity { device: 1, inode }));
+        assert!(!identify(&mut program, 0), "there was no other");
+        assert!((1..=most).all(|inode| identify(&mut program, inode)));
+        assert_eq!(program.inodes, (1..=most).collect::<Vec<_>>());
+        assert!(!identify(&mut program, most), "it is known");
+        assert!(identify(&mut program, 0), "it was forgotten");
+    }
+
+    #[test]
+    fn a_program_was_useful_when_it_or_one_of_its_patterns_was_last() {
+        let (mut habits, names) = habits_of(4);
+        for (circumstance, program, used) in [(10, names[1], 3), (11, names[2], 0)] {
+            let pattern = Pattern { program: Some(program), used, ..Pattern::default() };
+            habits.memory.patterns.insert(circumstance, pattern);
+        }
+        let mut by_use: Vec<_> = habits
+            .by_use(|name| name == names[0])
+            .into_iter()
+            .map(|(used, known, _)| (known, used))
+            .collect();
+        by_use.sort_unstable();
+        let patterns = [(Known::Pattern(10), 3), (Known::Pattern(11), 0)];
+        let programs = [4, 3, 2, 3].into_iter().zip(&names);
+        let programs = programs.map(|(used, &name)| (Known::Program(name), used));
+        assert_eq!(by_use, patterns.into_iter().chain(programs).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_sixteenth_is_forgotten_at_a_time() {
+        let (mut habits, names) = habits_of(u64::try_from(FORGOTTEN_PART).expect("small"));
+        let nothing_held = held(&habits, &[]);
+        assert!(habits.forget_oldest(nothing_held));
+        assert!(!habits.programs.contains_key(&names[0]));
+        assert_eq!(habits.programs.len(), names.len() - 1);
+    }
+
+    #[test]
+    fn what_a_run_holds_is_forgotten_last_and_its_program_stays() {
+        let (mut habits, names) = habits_of(3);
+        while habits.forget_oldest(held(&habits, &names[..1])) {}
+        assert_eq!(habits.programs.keys().collect::<Vec<_>>(), [&names[0]]);
+    }
+}

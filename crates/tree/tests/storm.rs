@@ -183,6 +183,27 @@ fn where_memory_is_short_the_order_of_reads_goes_before_patterns() {
 }
 
 #[test]
+fn who_runs_much_has_nobody_elses_programs_forgotten() {
+    for matching in [Matching::Paper, Matching::Ours] {
+        let options =
+            Options { matching, near_files: 0, pattern_bytes_max: 256 << 10, ..Options::default() };
+        let mut world = World::new(Learner::new(options, Patterns::default()));
+        let user = world.user;
+        world.run("/bin/known", "known", &["/etc/known.conf", "/etc/known.d/1"]);
+        world.user = User(user.0 + 1);
+        for number in 0..5000 {
+            world.run(&format!("/t/test{number}"), "test", &[&format!("/t/{number}")]);
+            world.forget_decisions();
+        }
+        world.user = user;
+        let known = world.start("/bin/known", "known");
+        world.open(known, "/etc/known.conf");
+        let predicted = world.predicted();
+        assert!(predicted.contains(&"/etc/known.d/1".to_owned()), "{matching:?}: {predicted:?}");
+    }
+}
+
+#[test]
 fn a_program_that_executes_itself_for_ever_is_one_of_many() {
     for matching in [Matching::Paper, Matching::Ours] {
         let mut world = world(matching);
@@ -214,6 +235,11 @@ fn deep_trees_are_cut() {
             }
         }
         assert!(Patterns::decode(&world.learner.patterns().encode()).is_ok());
+        world.forget_decisions();
+        let shallow = world.start("/bin/deep498", "deep");
+        world.open(shallow, "/d/498");
+        let predicted = world.predicted();
+        assert!(predicted.contains(&"/d/499".to_owned()), "{matching:?}: {predicted:?}");
     }
 }
 

@@ -168,6 +168,11 @@ mod tests {
     }
 
     #[test]
+    fn a_program_whose_end_is_not_known_roots_another_tree_once_the_run_is_over() {
+        assert_eq!(compatibility(&tree("aB~"), &tree("aB(x)")), 0.5);
+    }
+
+    #[test]
     fn data_files_pair_in_order_only() {
         assert_eq!(compatibility(&tree("abc"), &tree("cab")), 4.0 / 6.0);
         assert_eq!(compatibility(&tree("aBb"), &tree("bBa")), 0.5);

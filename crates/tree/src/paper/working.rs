@@ -173,3 +173,61 @@ pub(crate) fn save(
     }
     trees.push(tree);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THRESHOLD: f64 = 0.45;
+
+    fn read(file: u32) -> Leaf {
+        Leaf { file: Name(file), access: Access::Read }
+    }
+
+    fn data(file: u32, seconds: u64) -> Node {
+        Node::Data { leaf: read(file), at: Duration::from_secs(seconds) }
+    }
+
+    fn program(name: u32, seconds: u64, children: Vec<Node>) -> Node {
+        let (name, at) = (Name(name), Duration::from_secs(seconds));
+        let tree = Some(Arc::new(AccessTree::new(children)));
+        Node::Program { program: name, file: name, at, tree }
+    }
+
+    fn nothing_known() -> Working {
+        Working::new(&[], None)
+    }
+
+    #[test]
+    fn times_are_counted_from_the_start_of_the_program_that_is_predicted_for() {
+        let lowest = program(4, 4, vec![data(5, 5)]);
+        let below = program(2, 2, vec![data(3, 3), lowest]);
+        let pattern = Arc::new(AccessTree::new(vec![data(1, 1), below]));
+        let foreseen = Working::new(&[pattern], None).opened(read(1), Duration::ZERO, THRESHOLD);
+        let times: Vec<_> = foreseen.iter().map(|file| (file.file.0, file.at.as_secs())).collect();
+        assert_eq!(times, [(2, 2), (3, 2 + 3), (4, 2 + 4), (5, 2 + 4 + 5)]);
+    }
+
+    #[test]
+    fn consecutive_reads_of_one_file_are_one() {
+        let mut working = nothing_known();
+        for file in [1, 1, 2, 1] {
+            working.opened(read(file), Duration::ZERO, THRESHOLD);
+        }
+        let tree = working.finish().expect("it is small");
+        let is_read = |(node, file): (&Node, u32)| matches!(node, Node::Data { leaf, .. } if *leaf == read(file));
+        assert_eq!(tree.children().len(), 3);
+        assert!(tree.children().iter().zip([1, 2, 1]).all(is_read), "{tree:?}");
+    }
+
+    #[test]
+    fn of_a_run_with_too_many_children_no_tree_is_kept() {
+        for (children, is_kept) in [(CHILDREN_MAX, true), (CHILDREN_MAX + 1, false)] {
+            let mut working = nothing_known();
+            for file in 0..u32::try_from(children).expect("small") {
+                working.opened(read(file), Duration::ZERO, THRESHOLD);
+            }
+            assert_eq!(working.finish().is_some(), is_kept, "{children}");
+        }
+    }
+}
