@@ -713,6 +713,113 @@ fn a_full_budget_stops_what_nobody_waits_for_and_spills_for_who_waits() {
     assert!(told.snapshot().budget.peak <= 20);
 }
 
+/// Two members that nobody reads hold all memory, and a third is asked for: the second is to be spilled.
+fn with_a_spill_begun() -> Told {
+    let limits = Limits {
+        budget_bytes: 20,
+        part_bytes: 10,
+        spill_bytes: 100,
+        stall: Duration::from_secs(5),
+        ..Limits::default()
+    };
+    let mut told = Told::new(limits, 8, Order::Ready);
+    told.now = Duration::from_secs(1);
+    (1..=3).for_each(|member| told.bytes(member, 10));
+    told.ask();
+    for (attempt, ..) in told.started() {
+        told.on(Event::Finished { attempt });
+    }
+    told.ask();
+    told.ask();
+    assert_eq!(told.said, [Action::Spill { member: MemberId(2) }]);
+    told
+}
+
+#[test]
+fn a_disk_that_takes_longer_than_anything_may_is_not_waited_for() {
+    let mut told = with_a_spill_begun();
+    told.pass_to_wake();
+    assert_eq!(told.now, Duration::from_secs(1 + 5));
+    assert_eq!(told.started_members(), [3]);
+}
+
+#[test]
+fn what_was_begun_beyond_the_budget_is_not_spilled_for_what_has_to_fit_in_it() {
+    let mut told = with_a_spill_begun();
+    told.on(Event::SpillFailed { member: MemberId(2), bytes: 0 });
+    let [(attempt, 3, _)] = told.started()[..] else { panic!("{:?}", told.said) };
+    told.on(Event::Finished { attempt });
+    assert_eq!(told.delivered(), [(3, Delivery::Whole)]);
+    told.now += Duration::from_secs(10);
+    told.bytes(4, 10);
+    told.ask();
+    assert_eq!(told.said, [Action::Spill { member: MemberId(2) }]);
+}
+
+#[test]
+fn room_that_a_listing_took_for_more_than_there_is_comes_back_at_first_contact() {
+    let limits = Limits { budget_bytes: 20, part_bytes: 10, ..Limits::default() };
+    let mut told = Told::new(limits, 8, Order::Ready);
+    told.bytes(1, 15);
+    told.bytes(2, 10);
+    told.ask();
+    let [(first, 1, _)] = told.started()[..] else { panic!("{:?}", told.said) };
+    told.contact(first, 5, 0, &[(0, 5)]);
+    assert_eq!(told.started_members(), [2]);
+}
+
+#[test]
+fn an_answer_that_leaves_a_gap_is_of_no_use() {
+    let mut told = Told::new(Limits::default(), 8, Order::Ready);
+    told.bytes(1, 10);
+    told.ask();
+    let (attempt, ..) = told.started()[0];
+    let far = std::iter::once(0..10).collect();
+    let contact = Contact { device: DEVICE, size: Some(10), far, covers: 3..10, position: 0 };
+    told.on(Event::Contacted { attempt, contact });
+    assert_eq!(told.said, [Action::Cancel { attempt }]);
+    told.pass_to_wake();
+    let aims: Vec<Aim> = told.started().into_iter().map(|(_, _, aim)| aim).collect();
+    assert_eq!(aims, [Aim::Fetch(0..10)]);
+}
+
+#[test]
+fn what_a_store_calls_far_twice_or_beyond_the_end_is_fetched_once() {
+    let mut told = Told::new(Limits::default(), 8, Order::Ready);
+    told.list(SET, 1, Kind::Cache, 12, 0.0);
+    told.ask();
+    let (open, ..) = told.started()[0];
+    told.contact(open, 12, 0, &[(5, 8), (0, 10), (2, 3), (9, 14)]);
+    let aims: Vec<Aim> = told.started().into_iter().map(|(_, _, aim)| aim).collect();
+    assert_eq!(aims, [0..10, 10..12].map(Aim::Fetch));
+}
+
+#[test]
+fn a_server_is_left_alone_as_long_as_it_asks_for_within_reason() {
+    for (asked, waited) in [(5, 5), (3600, 60)] {
+        let mut told = Told::new(Limits::default(), 8, Order::Ready);
+        told.bytes(1, 10);
+        told.ask();
+        let (attempt, ..) = told.started()[0];
+        told.fail(attempt, Failure::Busy { retry_after: Some(Duration::from_secs(asked)) });
+        told.now = Duration::from_secs(waited) - Duration::from_millis(100);
+        told.on(Event::Tick);
+        assert_eq!(told.started(), [], "after {asked} s");
+        told.pass_to_wake();
+        assert_eq!(told.now, Duration::from_secs(waited));
+        assert_eq!(told.started_members(), [1], "after {asked} s");
+    }
+}
+
+#[test]
+fn no_more_is_in_flight_than_a_device_may_have_from_now_on() {
+    let mut told = Told::new(Limits::default(), 8, Order::Ready);
+    told.meet(2, false);
+    (1..=4).for_each(|member| told.bytes(member, 10));
+    told.ask();
+    assert_eq!(told.started_members(), [1, 2]);
+}
+
 #[test]
 fn what_moved_to_disk_before_it_was_told_of_is_not_in_memory() {
     let limits = Limits { budget_bytes: 30, part_bytes: 10, spill_bytes: 100, ..Limits::default() };

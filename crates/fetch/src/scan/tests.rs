@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use sled::Piece;
 use testkit::{Facility, evict, make_near, skip_unless};
 
-use super::layout::{cut_at_holes, pass_over};
+use super::layout::{cut_at_holes, located, pass_over};
 use super::work::{Alarm, Work};
 use super::*;
 use crate::sync::{Mutex, lock};
@@ -411,6 +411,44 @@ fn of_what_is_finely_mixed_only_what_is_mostly_near_is_left_out() {
         (400 * PAGE..464 * PAGE, Place::Near),
     ];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn what_is_finely_mixed_over_two_devices_is_never_one_sled_of_both() {
+    const PAGE: u64 = 4096;
+    let sled = |index: u64| {
+        let (name, place) = match index % 4 {
+            1 => ("disk:a", Place::Far),
+            3 => ("disk:b", Place::Far),
+            _ => ("memory", Place::Near),
+        };
+        let device = sled::Device::new(name);
+        Sled { offset: index * PAGE, length: PAGE, device, place, estimate: None }
+    };
+    let alternating: Vec<_> = (0..400).map(sled).collect();
+    let mut fine: Vec<_> =
+        (400..800).map(|index| Sled { offset: index * PAGE, ..sled(index % 2) }).collect();
+    let last = fine[399].range().end;
+    fine.splice(0..0, alternating.clone());
+    let passed = pass_over(fine, last);
+    assert_eq!(passed[..400], alternating);
+    assert_eq!(
+        passed.last().map(|sled| (sled.range().end, sled.place)),
+        Some((last, Place::Unknown))
+    );
+}
+
+#[test]
+fn sleds_end_where_the_file_ended_when_the_scan_began() {
+    let file = file_of(&[b'a'; 10_000], 0.0);
+    let costs =
+        Costs::with(store::Local::default(), store::TableFiles::default(), store::Clock::manual());
+    let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
+    let near = NearReader::new(source.file, &costs, false).expect("here");
+    for size in [1, 9_000, 10_000, 11_000] {
+        let sleds = located(&source, &near, &ScanOptions::default(), size, &[]).expect("asked");
+        assert_eq!(sleds.last().map(|sled| sled.range().end), Some(size));
+    }
 }
 
 #[test]

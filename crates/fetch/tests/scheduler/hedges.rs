@@ -4,7 +4,11 @@ use super::*;
 
 /// A server that answers within 10 ms, as has been seen.
 fn with_a_quick_server(window: u32, order: Order) -> Told {
-    let mut told = Told::new(Limits::default(), window, order);
+    with_a_quick_server_of(Limits::default(), window, order)
+}
+
+fn with_a_quick_server_of(limits: Limits, window: u32, order: Order) -> Told {
+    let mut told = Told::new(limits, window, order);
     told.ask();
     for member in 0..40 {
         told.bytes(member, 100);
@@ -107,6 +111,53 @@ fn a_hedge_that_is_late_is_given_up_for_another_and_the_first_attempt_is_kept() 
     told.on(Event::Finished { attempt: first });
     assert_eq!(told.said[0], Action::Cancel { attempt: another });
     assert_eq!(told.delivered(), [(99, Delivery::Whole)]);
+}
+
+#[test]
+fn what_four_attempts_did_not_bring_is_waited_for() {
+    let limits = Limits { hedge_percent: 100, ..Limits::default() };
+    let mut told = with_a_quick_server_of(limits, 8, Order::Ready);
+    told.bytes(99, 100);
+    for _ in 0..3 {
+        told.pass_to_wake();
+        assert_eq!(told.started_members(), [99]);
+    }
+    told.pass_to_wake();
+    assert_eq!(told.said, []);
+}
+
+#[test]
+fn what_has_moved_to_another_device_is_not_hedged_for_being_late_at_the_first() {
+    let mut told = with_a_quick_server(8, Order::Ready);
+    told.bytes(99, 2 * PART);
+    let [(first, ..), _] = told.started()[..] else { panic!("{:?}", told.said) };
+    let far = std::iter::once(0..2 * PART).collect();
+    let device = DeviceId(DEVICE.0 + 1);
+    let contact = Contact { device, size: Some(2 * PART), far, covers: 0..0, position: 0 };
+    told.on(Event::Contacted { attempt: first, contact });
+    told.now += Duration::from_millis(100);
+    told.on(Event::Tick);
+    assert_eq!(told.started(), []);
+}
+
+#[test]
+fn of_two_attempts_the_first_to_bring_what_it_may_goes_on_alone() {
+    let limits = Limits { budget_bytes: 10, part_bytes: 10, ..Limits::default() };
+    let latency = Some((Duration::from_millis(10), Duration::from_millis(50)));
+    let terms = DeviceTerms { latency, ..terms(8, false) };
+    let mut told = Told::of(limits, terms, Order::Ready);
+    told.bytes(1, 45);
+    told.ask();
+    let (first, ..) = told.started()[0];
+    told.pass_to_wake();
+    let (hedge, ..) = told.started()[0];
+    let far = std::iter::once(0..45).collect();
+    let contact = Contact { device: DEVICE, size: Some(45), far, covers: 0..45, position: 0 };
+    told.on(Event::Contacted { attempt: first, contact });
+    told.on(Event::Progressed { attempt: first, bytes: 4 });
+    assert_eq!(told.delivered(), [(1, Delivery::Streaming)]);
+    told.on(Event::Progressed { attempt: first, bytes: 6 });
+    assert_eq!(told.said, [Action::Cancel { attempt: hedge }]);
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub(crate) struct Faults {
     pub(crate) ignored_ranges: u64,
     pub(crate) unlisted: u64,
     pub(crate) moved: u64,
+    /// An answer begins behind what was asked for.
+    pub(crate) gap: u64,
 }
 
 /// A device's behaviour.
@@ -128,6 +130,7 @@ impl Plan {
             ignored_ranges: chance.pick(&[0, 0, 100, 1000]),
             unlisted: chance.pick(&[0, 0, 50]),
             moved: chance.pick(&[0, 0, 100]),
+            gap: chance.below(often + 1),
         };
         let devices: Vec<DevicePlan> =
             (0..chance.between(1, 3)).map(|_| DevicePlan::draw(chance)).collect();
@@ -258,14 +261,19 @@ fn device_below(chance: &mut Chance, devices: u64) -> u32 {
     u32::try_from(chance.below(devices)).expect("few devices")
 }
 
+/// Some stores tell of them in any order, and of some bytes twice.
 fn far_ranges(chance: &mut Chance, size: u64) -> Vec<Range<u64>> {
+    let is_untidy = chance.in_thousand(200);
     let mut ranges = Vec::new();
     let mut from = 0;
     while from < size && ranges.len() < 8 && !chance.in_thousand(300) {
         let start = from + chance.below(size - from);
         let end = start + 1 + chance.below(size - start);
         ranges.push(start..end);
-        from = end + 1;
+        from = if is_untidy { start + 1 } else { end + 1 };
+    }
+    if is_untidy {
+        ranges.reverse();
     }
     ranges
 }

@@ -243,6 +243,10 @@ impl World {
             trying.wide = whole && last;
             trying.end = if whole { plan.size } else { trying.end.min(plan.size) };
             trying.end = trying.end.max(trying.at);
+            if trying.at + 1 < trying.end && self.chance.in_thousand(self.plan.faults.gap) {
+                trying.at += 1;
+                trying.told_to = trying.at;
+            }
             contact.covers = trying.at..if plan.size_unknown { u64::MAX } else { trying.end };
         }
         if contact.far.is_empty() && member.plan.kind == Kind::Bytes {
