@@ -113,9 +113,12 @@ fn what_a_user_may_not_read_and_what_is_no_file_is_never_read_for_that_user() {
     let watch = Watch::start(ground.disk.path(), &state, &[]);
     ground.run(&watch, NOBODY);
     ground.run(&watch, NOBODY);
-    let secret = ground.file(1);
-    chown(&secret, Some(0), Some(0)).expect("the machine allows it");
-    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("the machine allows it");
+    for (secret, mode) in [(1, 0o600), (3, 0o640)] {
+        let secret = ground.file(secret);
+        chown(&secret, Some(0), Some(0)).expect("the machine allows it");
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(&secret, mode).expect("the machine allows it");
+    }
     let fifo = ground.file(2);
     fs::remove_file(&fifo).expect("the machine allows it");
     assert!(
@@ -132,8 +135,9 @@ fn what_a_user_may_not_read_and_what_is_no_file_is_never_read_for_that_user() {
         .arg(&fifo)
         .spawn()
         .expect("the machine allows it");
-    assert!(ground.come_near(&watch, NOBODY, 3..FILES), "{}", watch.said());
+    assert!(ground.come_near(&watch, NOBODY, 4..FILES), "{}", watch.said());
     assert!(!ground.is_near(1), "it is root's alone");
+    assert!(!ground.is_near(3), "it is for root's group alone");
     assert!(
         writer.try_wait().expect("the machine allows it").is_none(),
         "nobody has opened the FIFO"
@@ -143,6 +147,28 @@ fn what_a_user_may_not_read_and_what_is_no_file_is_never_read_for_that_user() {
     let patterns = fs::metadata(watch.patterns(NOBODY).parent().expect("the machine allows it"))
         .expect("the machine allows it");
     assert_eq!(patterns.permissions().mode() & 0o777, 0o700);
+    watch.end("TERM");
+}
+
+#[test]
+fn who_attends_to_a_user_has_the_rights_of_that_user_and_looks_into_memory() {
+    const FOWNER: &str = "0000000000000008";
+    skip_unless!(Facility::Root, Facility::Loop);
+    let (ground, state) = (Ground::new(), state());
+    let watch = Watch::start(ground.disk.path(), &state, &[]);
+    ground.run(&watch, NOBODY);
+    let attendant = watch.attendant(NOBODY).expect("it was attended to").as_raw_nonzero();
+    let status = fs::read_to_string(format!("/proc/{attendant}/status")).expect("it lives");
+    let of = |name: &str| {
+        let values = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        values.expect("the kernel tells").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let nobody = NOBODY.to_string();
+    let groups = cmd("id", ["-G", &nobody]).run().text();
+    let names = ["Uid", "Groups", "CapEff", "CapPrm", "CapInh", "NoNewPrivs"];
+    let users = [nobody.as_str(); 4].join(" ");
+    let expected = [&users, groups.trim(), FOWNER, FOWNER, "0000000000000000", "1"];
+    assert_eq!(names.map(of), expected);
     watch.end("TERM");
 }
 
