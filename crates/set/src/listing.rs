@@ -305,17 +305,37 @@ impl std::fmt::Debug for Listing {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use futures::FutureExt as _;
+
     use super::*;
 
     #[test]
     fn lists_that_wait_for_one_another_end_together_at_any_depth() {
         const DEPTH: usize = 100_000;
-        let mut waits = Waker::noop().clone();
+        let lowest = Arc::<Waiting>::default();
+        let ended = Arc::downgrade(&lowest);
+        let mut waits = Waker::from(lowest);
         for _ in 0..DEPTH {
             let list = Arc::<Waiting>::default();
             list.add(&waits);
             waits = Waker::from(list);
         }
         drop(waits);
+        assert!(ended.upgrade().is_none());
+    }
+
+    #[test]
+    fn what_ends_after_a_panic_has_ended_for_others() {
+        let mut is_first = true;
+        let source = stream::poll_fn(move |_| {
+            assert!(!std::mem::take(&mut is_first), "while listing");
+            Poll::Ready(None)
+        });
+        let list = Listing::new(source.boxed());
+        let asks = || list.beyond(0).now_or_never();
+        catch_unwind(AssertUnwindSafe(asks)).expect_err("it panicked");
+        assert_eq!(asks(), Some(false));
     }
 }

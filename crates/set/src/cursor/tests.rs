@@ -1,15 +1,19 @@
 //! Specs over real folders and lists.
 
+use std::future::pending;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures::{FutureExt as _, StreamExt as _};
+use futures::{FutureExt as _, StreamExt as _, stream};
+use sled::Device;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, raw_sql};
 use store::{
-    Bindings, Clock, Costs, Error, Files, Local, Name, Permissions, Store, Stores, StoresOptions,
-    TableFiles,
+    Bindings, Clock, Costs, Entries, Entry, Error, Files, Local, Name, Permissions, Query, Reading,
+    Store, Stores, StoresOptions, TableFiles,
 };
 use tempfile::TempDir;
 use testkit::server::{Answer, Misbehaving};
@@ -56,6 +60,66 @@ async fn patterns_names_and_lists_come_below_the_base() {
     assert_eq!(found(&folder, &["missing", "{b,a}.c"]).await, ["a.c", "b.c", "missing"]);
     std::fs::write(folder.path().join("names"), "x*\n/abs\ns3://b/k\n").unwrap();
     assert_eq!(found(&folder, &["@names"]).await, ["/abs", "s3://b/k", "x*"]);
+}
+
+#[tokio::test]
+async fn wildcards_in_the_base_stand_for_themselves() {
+    let folder = folder(&["x[1]*{a}/f.c", "x1{a}/g.c"]);
+    let base = folder.path().join("x[1]*{a}");
+    let cursor = Cursor::open(stores(), Spec::glob("*.c"), &base);
+    let found: Vec<_> = cursor.map(|entry| entry.unwrap().name).collect().await;
+    assert_eq!(found, [Name::from(base.join("f.c").as_path())]);
+}
+
+/// A server that is asked and never answers.
+#[derive(Debug, Default)]
+struct Silent {
+    asked: AtomicUsize,
+}
+
+impl Store for Silent {
+    fn device(&self, _: &Name) -> Device {
+        Device::new("own")
+    }
+
+    fn stat(&self, _: &Name) -> store::Answer<'_, Entry> {
+        pending().boxed()
+    }
+
+    fn read(&self, _: &Entry, _: Range<u64>) -> store::Answer<'_, Reading> {
+        pending().boxed()
+    }
+
+    fn list(&self, _: &Query) -> Entries {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        stream::pending().boxed()
+    }
+}
+
+/// How many lists are begun of what a cursor over a server that never answers is asked for.
+fn lists_begun(open: impl FnOnce(Arc<Stores>) -> Cursor) -> usize {
+    let silent = Arc::new(Silent::default());
+    let store: Arc<dyn Store> = Arc::<Silent>::clone(&silent);
+    let costs = Arc::new(Costs::with(Local::default(), TableFiles::default(), Clock::manual()));
+    let schemes = [("own".to_owned(), store)].into();
+    let options = StoresOptions { schemes, ..StoresOptions::default() };
+    let mut cursor = open(Arc::new(Stores::new(costs, &options)));
+    for _ in 0..100 {
+        assert!(cursor.next().now_or_never().is_none());
+    }
+    silent.asked.load(Ordering::Relaxed)
+}
+
+#[tokio::test]
+async fn few_lists_are_begun_side_by_side() {
+    let numbers = (0..100).map(|number| number.to_string()).collect::<Vec<_>>();
+    let many = numbers.iter().map(|number| Spec::glob(format!("own://h/{number}/*")));
+    let many: Vec<_> = many.collect();
+    let of_all = |specs| lists_begun(|stores| Cursor::of_all(stores, specs, "".as_ref()));
+    assert_eq!(of_all(many), 16);
+    let braces = Spec::glob(format!("own://h/{{{}}}/*", numbers.join(",")));
+    assert_eq!(of_all(vec![braces.clone()]), 8);
+    assert_eq!(lists_begun(|stores| Cursor::open(stores, braces, "".as_ref())), 8);
 }
 
 #[tokio::test]

@@ -136,6 +136,13 @@ fn what_is_no_spec_is_said_without_its_password() {
     }
 }
 
+#[test]
+fn a_percent_sign_in_a_url_is_written_as_it_is() {
+    let text = b"https://h/%41";
+    assert_eq!(Spec::glob(text).to_text(), text);
+    assert_eq!(Spec::parse(text), Ok(Spec::glob(text)));
+}
+
 /// Text with the bytes that mean something, more often than chance would have them.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let special = prop::sample::select(b"\\\\%%@-*?[]{},~/ab.#'\" :\xff".to_vec());
