@@ -526,3 +526,21 @@ fn read_patterns(folder: &StateFolder) -> io::Result<(Patterns, Version)> {
     let patterns = Patterns::decode(&bytes);
     Ok((patterns.map_err(|source| io::Error::new(io::ErrorKind::InvalidData, source))?, version))
 }
+
+#[cfg(test)]
+mod tests {
+    use testkit::Dir;
+
+    use super::*;
+
+    #[test]
+    fn patterns_are_read_where_memory_has_room_for_several_times_their_bytes() {
+        const MIB: u64 = 1 << 20;
+        let dir = Dir::new();
+        dir.create_sparse(TREES, MIB);
+        let store = PatternStore::at(dir.path());
+        for (room, suffices) in [(Some(5 * MIB), false), (Some(6 * MIB), true), (None, true)] {
+            assert_eq!(store.has_room(|| room), suffices, "{room:?}");
+        }
+    }
+}

@@ -355,6 +355,23 @@ fn a_request_that_cannot_be_removed_is_heeded_once_and_holds_up_nothing() {
 }
 
 #[test]
+fn what_others_saw_is_left_until_it_is_saved() {
+    let dir = Dir::new();
+    let store = PatternStore::at(dir.path());
+    let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
+    store.leave("nearfirst-trace 1\n").expect("writable");
+    let left = || files(&dir).into_iter().filter(|name| name.contains("seen")).count();
+    let absorb = || held.absorb(Patterns::default(), &Options::default());
+    // A folder in the place of what is written.
+    fs::create_dir(dir.join("trees.part")).expect("ours");
+    absorb().expect_err("it cannot be saved");
+    assert_eq!(left(), 1);
+    fs::remove_dir(dir.join("trees.part")).expect("ours");
+    absorb().expect("writable");
+    assert_eq!(left(), 0);
+}
+
+#[test]
 fn requests_to_forget_are_bounded() {
     let dir = Dir::new();
     let store = PatternStore::at(dir.path());
@@ -370,4 +387,10 @@ fn requests_to_forget_are_bounded() {
     let held = store.hold(Duration::ZERO, &Clock::real()).expect("writable").expect("ours");
     held.absorb(Patterns::default(), &Options::default()).expect("writable");
     assert_eq!(files(&dir), ["trees.lock"]);
+    // Nobody asks by so many files.
+    for at in 10..80 {
+        dir.create(format!("trees.forget.{at}-1"), "programs\none\0");
+    }
+    held.absorb(Patterns::default(), &Options::default()).expect("writable");
+    assert_eq!(files(&dir).iter().filter(|name| name.contains("forget")).count(), 70 - 64);
 }

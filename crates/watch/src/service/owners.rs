@@ -74,3 +74,20 @@ impl Owners {
         Some(user)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_found_again_is_only_its_last_users() {
+        let (first, last, process) = (User(1), User(2), Process(7));
+        let mut owners = Owners::default();
+        for user in [first, last, last] {
+            owners.of(&Event::Found { process, user });
+        }
+        assert_eq!((owners.has_some(first), owners.has_some(last)), (false, true));
+        assert_eq!(owners.of(&Event::Exited { process }), Some(last));
+        assert!(!owners.has_some(last));
+    }
+}
