@@ -758,14 +758,27 @@ fn what_was_begun_beyond_the_budget_is_not_spilled_for_what_has_to_fit_in_it() {
 
 #[test]
 fn room_that_a_listing_took_for_more_than_there_is_comes_back_at_first_contact() {
-    let limits = Limits { budget_bytes: 20, part_bytes: 10, ..Limits::default() };
-    let mut told = Told::new(limits, 8, Order::Ready);
-    told.bytes(1, 15);
-    told.bytes(2, 10);
+    let limits = Limits { budget_bytes: 25, part_bytes: 10, ..Limits::default() };
+    let mut told = Told::new(limits, 1, Order::Ready);
+    told.bytes(1, 45);
+    // Of another device, since the one that answers is looked at anyhow.
+    let device = DeviceId(DEVICE.0 + 1);
+    told.on(Event::DeviceMet { device, terms: terms(1, false) });
+    let listing = Listing { device, kind: Kind::Bytes, size: Some(15), from: 0, rank: 0.0 };
+    told.on(Event::Listed { set: SET, member: MemberId(2), listing });
     told.ask();
-    let [(first, 1, _)] = told.started()[..] else { panic!("{:?}", told.said) };
-    told.contact(first, 5, 0, &[(0, 5)]);
-    assert_eq!(told.started_members(), [2]);
+    let mut started = told.started();
+    started.sort_unstable_by_key(|&(_, member, _)| member);
+    let [(first, 1, _), (second, 2, _)] = started[..] else { panic!("{:?}", told.said) };
+    let far = std::iter::once(0..45).collect();
+    let contact = Contact { device: DEVICE, size: Some(45), far, covers: 0..45, position: 0 };
+    told.on(Event::Contacted { attempt: first, contact });
+    told.on(Event::Progressed { attempt: first, bytes: 10 });
+    assert_eq!(told.said.len(), 1, "it is delivered, and rests: {:?}", told.said);
+    let far = std::iter::once(0..5).collect();
+    let contact = Contact { device, size: Some(5), far, covers: 0..5, position: 0 };
+    told.on(Event::Contacted { attempt: second, contact });
+    assert_eq!(told.said, [Action::Extend { attempt: first, end: 20 }]);
 }
 
 #[test]
