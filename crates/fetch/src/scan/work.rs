@@ -28,6 +28,10 @@ const FAR_BYTES_MAX: u64 = 256 << 10;
 /// The longest near piece where no record must stay whole: a copy of it stays in a processor's own cache.
 const NEAR_BYTES_MAX: u64 = 512 << 10;
 
+/// Bytes from which on what was looked at is unmapped, where memory may be short: that interrupts all
+/// processors, whatever its length.
+const UNMAPPED_BYTES_MIN: u64 = 512 << 10;
+
 /// Bytes whose presence in memory is asked for at once: some microseconds.
 const ASKED_BYTES: u64 = 2 << 20;
 
@@ -154,6 +158,7 @@ impl<'a> Shared<'a> {
         let control = Control { stop_before: &stop_before };
         let _alarm = Alarm(self);
         let mut buffer = Vec::new();
+        let mut looked_at = 0..0;
         loop {
             let work = match self.next_work() {
                 Ok(Some(work)) => work,
@@ -222,9 +227,8 @@ impl<'a> Shared<'a> {
                     state.hole_bytes += length;
                 }
             }
-            // Unmapping interrupts all processors, so only where memory may be short.
             if let Some(mapping) = mapped.filter(|_| self.is_near_in_part) {
-                mapping.is_done_with(&range);
+                looked_at = done_with(mapping, looked_at, &range);
             }
             deliver(range, result, &control);
             if near {
@@ -436,6 +440,23 @@ impl<'a> Shared<'a> {
         state.failed.get_or_insert(error);
         self.wake(&state);
     }
+}
+
+/// Unmaps a range that was looked at, with what was `before` it, once that is worth it; until then gives what is
+/// to be unmapped with the next. What another thread looks at between them it maps again.
+fn done_with(mapping: &Mapping, before: Range<u64>, range: &Range<u64>) -> Range<u64> {
+    let mut all = before.start.min(range.start)..before.end.max(range.end);
+    if before.is_empty() || all.end - all.start > 2 * UNMAPPED_BYTES_MIN {
+        if !before.is_empty() {
+            mapping.is_done_with(&before);
+        }
+        all = range.clone();
+    }
+    if all.end - all.start < UNMAPPED_BYTES_MIN {
+        return all;
+    }
+    mapping.is_done_with(&all);
+    0..0
 }
 
 /// A range in parts that are quickly asked about.
