@@ -8,6 +8,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::process::Gid;
+use rustix::thread::set_thread_groups;
 use testkit::{Dir, Facility, Program, cmd, make_near, skip_unless, until};
 use watching::{FILE_BYTES, FILES, Ground, NOBODY, Watch, command, state};
 
@@ -109,6 +111,8 @@ fn numbers_take_the_place_of_no_pipe() {
 #[test]
 fn what_a_user_may_not_read_and_what_is_no_file_is_never_read_for_that_user() {
     skip_unless!(Facility::Root, Facility::Loop);
+    // Of the thread, and of what it starts: that of root, who may have none of it here.
+    set_thread_groups(&[Gid::ROOT]).expect("root may");
     let (ground, state) = (Ground::new(), state());
     let watch = Watch::start(ground.disk.path(), &state, &[]);
     ground.run(&watch, NOBODY);
