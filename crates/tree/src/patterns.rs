@@ -263,7 +263,9 @@ mod tests {
 
     fn held(habits: &Habits, names: &[Name]) -> Vec<bool> {
         let mut held = vec![false; habits.names.len()];
-        names.iter().for_each(|name| held[name.0 as usize] = true);
+        for name in names {
+            held[name.0 as usize] = true;
+        }
         held
     }
 
