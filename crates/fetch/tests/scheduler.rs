@@ -815,7 +815,7 @@ fn a_server_is_left_alone_as_long_as_it_asks_for_within_reason() {
         told.ask();
         let (attempt, ..) = told.started()[0];
         told.fail(attempt, Failure::Busy { retry_after: Some(Duration::from_secs(asked)) });
-        told.now = Duration::from_secs(waited) - Duration::from_millis(100);
+        told.now = Duration::from_millis(waited * 1000 - 100);
         told.on(Event::Tick);
         assert_eq!(told.started(), [], "after {asked} s");
         told.pass_to_wake();
