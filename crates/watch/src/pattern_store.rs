@@ -232,20 +232,12 @@ impl PatternStore {
     ///
     /// # Errors
     /// The system's, on a read-only or full disk: then it is lost.
-    pub fn leave(&self, seen: &str) -> io::Result<()> {
-        let folder = self.open()?;
-        folder.write_whole(own_name(SEEN), seen.as_bytes())?;
-        let size = |name: &OsString| folder.metadata(name).map_or(0, |metadata| metadata.len());
-        let mut left = files(&folder, Kind::Seen);
-        let mut bytes: u64 = left.iter().map(size).sum();
-        left.pop();
-        let (mut files, mut oldest) = (left.len() + 1, left.into_iter());
-        while files > LEFT_FILES_MAX || bytes > LEFT_BYTES_MAX {
-            let Some(name) = oldest.next() else { break };
-            bytes -= size(&name);
-            files -= 1;
-            drop(folder.remove(name));
-        }
+    pub fn leave(&self, seen: &str) -> Result<(), StoreWarning> {
+        let folder = self.open().map_err(StoreWarning::about(&self.folder))?;
+        let name = own_name(SEEN);
+        let written = folder.write_whole(&name, seen.as_bytes());
+        written.map_err(StoreWarning::about(&self.folder.join(&name)))?;
+        bound_left(&folder);
         Ok(())
     }
 
@@ -296,6 +288,21 @@ fn is_gone<T>(answer: &io::Result<T>) -> bool {
 /// A name that nobody else gives a file.
 fn own_name(begin: &str) -> String {
     format!("trees.{begin}{}-{}", Clock::real().unix().as_nanos(), std::process::id())
+}
+
+/// Removes the oldest of what is left, but the newest never, as far as there is too much.
+fn bound_left(folder: &StateFolder) {
+    let size = |name: &OsString| folder.metadata(name).map_or(0, |metadata| metadata.len());
+    let mut left = files(folder, Kind::Seen);
+    let mut bytes: u64 = left.iter().map(size).sum();
+    left.pop();
+    let (mut files, mut oldest) = (left.len() + 1, left.into_iter());
+    while files > LEFT_FILES_MAX || bytes > LEFT_BYTES_MAX {
+        let Some(name) = oldest.next() else { break };
+        bytes -= size(&name);
+        files -= 1;
+        drop(folder.remove(name));
+    }
 }
 
 /// The files of a kind, oldest first if their names tell.

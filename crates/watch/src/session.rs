@@ -306,7 +306,7 @@ fn keep(store: &PatternStore, new: Learned<'_>, costs: &Costs, reporter: &Report
         }
         Ok(_) => {
             new.seen.say_if_cut(&path, reporter);
-            store.leave(new.seen.trace.text()).map_err(StoreWarning::about(&path))
+            store.leave(new.seen.trace.text())
         }
         Err(warning) => Err(warning),
     };

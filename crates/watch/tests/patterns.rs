@@ -196,6 +196,15 @@ fn root_follows_no_link_to_a_folder_that_a_user_could_change() {
 }
 
 #[test]
+fn why_nothing_can_be_left_names_the_folder_that_is_not_there() {
+    let dir = Dir::new();
+    let folder = dir.join("state");
+    let refused = PatternStore::at(&folder).leave("nearfirst-trace 1\n").expect_err("no folder");
+    let expected = format!("{}: No such file or directory", folder.display());
+    assert_eq!(refused.to_string(), expected);
+}
+
+#[test]
 fn root_follows_its_own_links_to_a_users_folder() {
     skip_unless!(Facility::Root);
     let (dir, home) = (Dir::new(), Dir::new());
