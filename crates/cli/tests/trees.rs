@@ -189,8 +189,7 @@ fn of_whom_the_service_knows_nothing_it_is_asked_whether_that_runs() {
     let text = "mount -t tmpfs none /var/lib && exec \"$@\" trees --service";
     let shown = cmd("unshare", ["-m", "sh", "-c", text, "sh"]);
     let shown = shown.arg(env!("CARGO_BIN_EXE_nearfirst")).env("NEARFIRST_STATE", state.path());
-    let told =
-        "the service has learned nothing of your programs yet; is `nearfirst watch` running?";
+    let told = "the service has kept nothing of your programs yet; is `nearfirst watch` running?";
     shown.run().ends_with(1).complains(told).prints("");
 }
 

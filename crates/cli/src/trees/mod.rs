@@ -204,7 +204,7 @@ impl Forget {
 
 /// What `--service` says of a user of whom there is nothing.
 const NOTHING_OF_THE_SERVICE: &str =
-    "the service has learned nothing of your programs yet; is `nearfirst watch` running?";
+    "the service has kept nothing of your programs yet; is `nearfirst watch` running?";
 
 /// How long a run that saves its patterns is waited for, and then who holds them for longer, as the service.
 const HELD_FOR: Duration = Duration::from_millis(500);
