@@ -18,13 +18,14 @@ const LENT_FOLDERS_MAX: usize = 64;
 /// Files of a folder that is removed: more than are ever made there.
 const FILES_MAX: usize = 1024;
 
-/// A user's folder, for which there is room; which numbers are lent, the file `lent` tells.
+/// A user's folder, made where it can be, for which there is room; which numbers are lent, the file `lent` tells.
 pub(crate) fn of(folder: &Path, user: User, lent: &Path) -> io::Result<PathBuf> {
     let own = folder.join(user.0.to_string());
-    if !own.exists() {
+    // Of one that cannot be made its attendant says why, and nothing has to go for it.
+    if !own.exists() && make(&own, user).is_ok() {
         let lent = Lent::by(lent);
         if let Some(to) = lent.to(user) {
-            make_room(folder, &lent, to)?;
+            make_room(folder, &own, &lent, to).inspect_err(|_| drop(fs::remove_dir(&own)))?;
         }
     }
     Ok(own)
@@ -101,11 +102,11 @@ fn note(own: &Path, name: &OsStr) -> io::Result<()> {
     done
 }
 
-/// Removes folders of numbers that are lent to one user, until there is room for another.
-fn make_room(folder: &Path, lent: &Lent, to: &str) -> io::Result<()> {
+/// Removes folders of numbers that are lent to one user, until there is room for one of them, `own`.
+fn make_room(folder: &Path, own: &Path, lent: &Lent, to: &str) -> io::Result<()> {
     let of_lent = |entry: fs::DirEntry| {
         let number = entry.file_name().to_str()?.parse().ok()?;
-        let is_theirs = lent.to(User(number)) == Some(to);
+        let is_theirs = lent.to(User(number)) == Some(to) && entry.path() != own;
         let changed = entry.metadata().ok().filter(|_| is_theirs)?;
         // When it was changed last its owner cannot choose.
         Some(((changed.ctime(), changed.ctime_nsec()), entry.path()))
@@ -210,6 +211,7 @@ mod tests {
         }
         let error = of(&folder, User(165_000), &lent).unwrap_err().to_string();
         assert!(error.ends_with("lent to me are kept, and too few can be removed"), "{error}");
+        assert!(!folder.join("165000").exists());
     }
 
     #[test]
@@ -220,7 +222,8 @@ mod tests {
         let folder = dir.create_dir("trees");
         let make = |user| {
             let own = of(&folder, User(user), &lent).expect("there is room");
-            claim(&own, User(user), None).expect("made");
+            // Before its attendant does anything, as when many begin at once.
+            assert!(own.exists());
             own
         };
         let others = [make(1000), make(200_000)];
@@ -242,6 +245,7 @@ mod tests {
         assert_eq!(kept(false), LENT_FOLDERS_MAX + 2);
         assert!(kept(true) < LENT_FOLDERS_MAX - 1, "of folders that are gone nothing is noted");
         assert!(others.iter().all(|other| other.exists()) && odd.exists() && last.exists());
-        assert_eq!(make(100_000).metadata().expect("made").uid(), 100_000);
+        claim(&odd, User(100_000), None).expect("claimed");
+        assert_eq!(odd.metadata().expect("made").uid(), 100_000);
     }
 }
