@@ -39,7 +39,7 @@ pub(crate) const LEFT_MAX: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_mins(1);
 /// What attendants have of the service's environment, which is root's: the rest may be secret, or say where
 /// root's own files are.
-const ENVIRONMENT: [&str; 5] = ["PATH", "LANG", "LC_ALL", "LC_MESSAGES", "RUST_BACKTRACE"];
+const ENVIRONMENT: [&str; 2] = ["PATH", "RUST_BACKTRACE"];
 /// What attendants are called where processes are listed.
 const NAME: &str = "nearfirst";
 /// How long attendants may take to save and end; then they are killed, as their users may keep them from it.
@@ -518,25 +518,6 @@ mod tests {
         assert!(users.lost() > 0 && users.attendants[&User(0)].waiting.len() >= WAITING_MAX);
         users.attendants.values_mut().for_each(|it| it.child.kill().expect("ours"));
         users.end(&Clock::real());
-    }
-
-    #[test]
-    fn of_the_environment_of_the_service_attendants_have_only_what_they_need() {
-        skip_unless!(Facility::Root);
-        assert!(std::env::vars_os().any(|(name, _)| name == "CARGO_MANIFEST_DIR"));
-        let (dir, given) = (Dir::new(), Dir::new());
-        let given = given.join("environ");
-        // What the shell was given, and not what it adds.
-        let script = format!("cat /proc/$$/environ > '{}'; cat > /dev/null", given.display());
-        let command = ["sh", "-c", &script].map(OsString::from).to_vec();
-        let mut users = Users::new(starting(command, &dir));
-        assert!(begins(&mut users, 0, 0));
-        users.end(&Clock::real());
-        let given = fs::read_to_string(given).expect("written");
-        let variables = given.split_terminator('\0').filter_map(|it| Some(it.split_once('=')?.0));
-        let (needed, others): (Vec<_>, Vec<_>) =
-            variables.partition(|name| ENVIRONMENT.contains(name));
-        assert!(needed.contains(&"PATH") && others.is_empty(), "{others:?}");
     }
 
     #[test]
