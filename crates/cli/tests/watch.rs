@@ -231,7 +231,11 @@ fn what_is_excluded_is_left_alone_though_it_was_learned_before() {
     let link = ground.disk.path().join("link");
     std::os::unix::fs::symlink(ground.file(3), &link).expect("the machine allows it");
     let link = link.display().to_string();
-    let watch = Watch::start(ground.disk.path(), &state, &["--exclude", &link]);
+    let missing = format!("{link}/missing");
+    let excludes = ["--exclude", &link, "--exclude", &missing];
+    let watch = Watch::start(ground.disk.path(), &state, &excludes);
+    let unseen = format!("{missing} is excluded, but cannot be looked at: Not a directory");
+    assert!(watch.said().contains(&unseen), "{}", watch.said());
     let others_come = || ground.are_soon_near(4..FILES) && !ground.is_near(3);
     assert!(ground.comes_true(&watch, NOBODY, others_come), "{}", watch.said());
     watch.end("TERM");

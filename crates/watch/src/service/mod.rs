@@ -155,7 +155,8 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     let costs = measured.costs(&clock, say);
     for excluded in &options.scope.excluded {
         if let Err(error) = costs.local().stat(excluded) {
-            say(format!("what lies there is excluded: {}: {}", excluded.display(), error.reason()));
+            let (excluded, why) = (excluded.display(), error.reason());
+            say(format!("{excluded} is excluded, but cannot be looked at: {why}"));
         }
     }
     let mut system = System::new(options.scope, costs)?;
