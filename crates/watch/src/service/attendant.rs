@@ -35,6 +35,9 @@ const SAVE_SHARE: u32 = 200;
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
 /// How long one's forerunner may take to save, and be killed.
 const HELD_FOR: Duration = Duration::from_secs(70);
+/// How long it goes on without a folder that it could claim, for which it has no rights any more: the next one
+/// tries again.
+const UNCLAIMED_MAX: Duration = Duration::from_mins(1);
 const READ_BYTES: usize = 256 << 10;
 
 /// How an attendant goes about it.
@@ -55,10 +58,11 @@ pub struct AttendantOptions {
 }
 
 /// Attends to a user until standard input ends; messages for people go to `say`, a line each. Where nothing
-/// can be kept, as on a full disk, it is said and what is learned lasts as long as this.
+/// can be kept, as on a full disk, it is said, and tried again each minute.
 ///
 /// # Errors
-/// The system's, if it cannot become that user; that another holds the patterns; or what keeps them from being read.
+/// The system's, if it cannot become that user; that another holds the patterns; what keeps them from being read; or
+/// after a minute what keeps the folder from being claimed, which only one that begins can do.
 pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Result<()> {
     let user = User(options.user);
     // Otherwise it is called by its file, which may be /proc/self/exe; a name is no more than that.
@@ -72,15 +76,16 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     let store = PatternStore::at(&options.folder);
     let learning = Options { fetches: !options.dry_run, ..options.learning.clone() };
     let is_claimed = claimed.is_ok();
+    let mut unclaimed = None;
     let (held, patterns) = match claimed.and_then(|()| store.hold(HELD_FOR, costs.clock())) {
-        Ok(Some(held)) => match known(&held, &store, &learning, say) {
+        Ok(Some(held)) => match known(&held, &learning, say) {
             Err(warning) if warning.is_of_later() => {
                 // They are for the version that wrote them, until they are forgotten.
                 drop(held);
                 say(format!("{warning}; nothing is learned or fetched for user {}", user.0));
                 return io::copy(&mut io::stdin(), &mut io::sink()).map(drop);
             }
-            known => (Some(held), known.map_err(io::Error::other)?),
+            known => (Some(held), known.map_err(|warning| ends(&warning))?),
         },
         Ok(None) => {
             let what = format!("{}: another process holds the patterns", options.folder.display());
@@ -88,8 +93,9 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
         }
         Err(warning) => {
             say(format!("{warning}; what is learned for user {} is not kept", user.0));
-            // What was not claimed may be another's.
-            (None, if is_claimed { store.load().0 } else { Patterns::default() })
+            unclaimed = (!is_claimed).then_some(warning);
+            // What is saved may be what was to be forgotten, or another's.
+            (None, Patterns::default())
         }
     };
     let carrying = CarrierOptions { looks: options.dry_run, ..options.carrying.clone() };
@@ -102,43 +108,59 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
         learner: Learner::new(learning, patterns),
         parts: Parts::new(Arc::clone(&costs)),
         driver: Driver::new(carrier),
+        is_said: held.is_none(),
         held,
+        store: is_claimed.then_some(store),
         looked_at: costs.clock().now(),
         forgotten: Vec::new(),
         stuck: 0,
         saved_at: costs.clock().now(),
         save_took: Duration::ZERO,
-        is_said: false,
     };
+    // What could not be saved without it is not predicted either.
+    attendant.forget(say);
     let mut told = Told::new(io::stdin(), costs.clock().clone());
-    while !told.is_over {
+    let begun = costs.clock().now();
+    let is_late = || costs.clock().now().saturating_sub(begun) >= UNCLAIMED_MAX;
+    while !(told.is_over || unclaimed.is_some() && is_late()) {
         attendant.turn(&mut told, say)?;
     }
     attendant.learner.end();
     attendant.tell();
-    attendant.save(say);
+    attendant.keep(say)?;
     if user.0 == 0 {
         // What fetches taught is worth keeping, but not worth a word if it cannot be kept.
         drop(costs.save());
     }
-    Ok(())
+    let failed = unclaimed.filter(|_| !told.is_over);
+    failed.map_or(Ok(()), |warning| Err(ends(&warning)))
+}
+
+/// An attendant ends with this; what the system said is in the text, and not again its source.
+fn ends(warning: &StoreWarning) -> io::Error {
+    io::Error::other(warning.to_string())
 }
 
 /// The patterns that are held, with what others left; what is wrong with them goes to `say`.
 fn known(
     held: &Held,
-    store: &PatternStore,
     learning: &Options,
     say: &mut dyn FnMut(String),
 ) -> Result<Patterns, StoreWarning> {
+    let patterns = loaded(held, say)?;
+    held.absorb(patterns, learning).or_else(|warning| {
+        say(warning.to_string());
+        loaded(held, say)
+    })
+}
+
+/// The same without what others left.
+fn loaded(held: &Held, say: &mut dyn FnMut(String)) -> Result<Patterns, StoreWarning> {
     let (patterns, warning) = held.load()?;
     if let Some(warning) = warning {
         say(warning.to_string());
     }
-    Ok(held.absorb(patterns, learning).unwrap_or_else(|warning| {
-        say(warning.to_string());
-        store.load().0
-    }))
+    Ok(patterns)
 }
 
 /// Goes behind the programs that it fetches for, where the service was put before them to see them in time.
@@ -157,8 +179,10 @@ struct Attendant {
     learner: Learner,
     parts: Parts,
     driver: Driver,
-    /// `None` where nothing can be kept.
+    /// `None` where nothing can be kept as yet.
     held: Option<Held>,
+    /// What is held, once it can be; `None` where it was not claimed, and may be another's.
+    store: Option<PatternStore>,
     /// When it was looked last whether something is to be forgotten.
     looked_at: Duration,
     /// The requests for what is forgotten, but still saved.
@@ -198,7 +222,7 @@ impl Attendant {
             self.report(say);
         }
         if std::mem::take(&mut told.asks_save) || self.is_to_save(now) {
-            self.save(say);
+            self.keep(say)?;
         }
         Ok(())
     }
@@ -210,7 +234,7 @@ impl Attendant {
     fn is_to_save(&self, now: Duration) -> bool {
         let every = SAVE_EVERY.max(SAVE_SHARE * self.save_took);
         let is_anew = self.runs() != self.saved_runs || self.forgotten.len() > self.stuck;
-        now.saturating_sub(self.saved_at) >= every && is_anew
+        now.saturating_sub(self.saved_at) >= every && (is_anew || self.held.is_none())
     }
 
     /// Forgets what others asked to be forgotten.
@@ -228,19 +252,47 @@ impl Attendant {
         }
     }
 
+    /// Saves what is learned, once it can be kept.
+    ///
+    /// # Errors
+    /// What keeps from being read what was saved before.
+    fn keep(&mut self, say: &mut dyn FnMut(String)) -> io::Result<()> {
+        if self.held.is_none() {
+            self.hold(say)?;
+        }
+        self.save(say);
+        Ok(())
+    }
+
+    /// Holds what could not be held before, and forgets what is asked for there. Where something was saved, it is
+    /// known in the place of what was learned without it.
+    fn hold(&mut self, say: &mut dyn FnMut(String)) -> io::Result<()> {
+        let Some(store) = &self.store else { return Ok(()) };
+        let clock = self.driver.carrier().clock();
+        // Why it cannot be is said already.
+        let Ok(Some(held)) = store.hold(Duration::ZERO, clock) else { return Ok(()) };
+        let saved = loaded(&held, say).map_err(|warning| ends(&warning))?;
+        if !saved.programs().is_empty() {
+            self.driver.carrier_mut().give_up();
+            self.learner.forget(|learned| *learned = saved);
+        }
+        self.held = Some(held);
+        self.forget(say);
+        Ok(())
+    }
+
     fn save(&mut self, say: &mut dyn FnMut(String)) {
         let (began, runs) = (self.driver.carrier().clock().now(), self.runs());
+        self.saved_at = began;
+        let Some(held) = &self.held else { return };
         self.learner.keep_within_memory();
-        let held = self.held.as_ref();
-        let saved = held.map_or(Ok(()), |held| held.save(self.learner.patterns()));
+        let saved = held.save(self.learner.patterns());
         self.saved_at = self.driver.carrier().clock().now();
         self.save_took = self.saved_at.saturating_sub(began);
         match saved {
             Ok(()) => {
                 (self.saved_runs, self.is_said) = (runs, false);
-                if let Some(held) = held {
-                    held.let_go(&mut self.forgotten);
-                }
+                held.let_go(&mut self.forgotten);
                 self.stuck = self.forgotten.len();
             }
             Err(warning) if !self.is_said => {
@@ -399,10 +451,11 @@ mod tests {
     use super::*;
     use crate::Forget;
 
-    /// One who attends to root, and keeps patterns in this folder.
+    /// One who attends to root, and keeps patterns in this folder where that can be held.
     fn attendant(dir: &Dir) -> Attendant {
         let costs = Arc::new(Costs::load());
-        let held = PatternStore::at(dir.path()).hold(HELD_FOR, costs.clock());
+        let store = PatternStore::at(dir.path());
+        let held = store.hold(HELD_FOR, costs.clock()).ok().flatten();
         let carrier = Carrier::new(Arc::clone(&costs), CarrierOptions::default());
         Attendant {
             user: User(0),
@@ -411,21 +464,26 @@ mod tests {
             learner: Learner::new(Options::default(), Patterns::default()),
             parts: Parts::new(Arc::clone(&costs)),
             driver: Driver::new(carrier),
-            held: held.expect("writable"),
+            is_said: held.is_none(),
+            held,
+            store: Some(store),
             looked_at: Duration::ZERO,
             forgotten: Vec::new(),
             stuck: 0,
             saved_at: Duration::ZERO,
             save_took: Duration::ZERO,
             saved_runs: 0,
-            is_said: false,
         }
     }
 
-    /// Has it learn of a program, which still runs.
+    /// Has it learn of the program `reads`, which still runs.
     fn learn(attendant: &mut Attendant, process: Process) {
+        learn_of(attendant, "reads", process);
+    }
+
+    fn learn_of(attendant: &mut Attendant, program: &str, process: Process) {
         let file = |path: &[u8]| File { path: path.into(), identity: None, size: None };
-        let (program, folder) = (file(b"/bin/reads"), b"/"[..].into());
+        let (program, folder) = (file(format!("/bin/{program}").as_bytes()), b"/"[..].into());
         let events = [
             Event::Found { process, user: User(0) },
             Event::Executed { process, program, arguments: Vec::new(), folder },
@@ -452,6 +510,71 @@ mod tests {
         );
         attendant.save(&mut |said| panic!("{said}"));
         assert!(dir.join("trees").exists() && !attendant.is_to_save(Duration::MAX));
+    }
+
+    /// The names of the programs that are known.
+    fn programs(attendant: &Attendant) -> Vec<String> {
+        let programs = attendant.learner.patterns().programs().into_iter();
+        programs.map(|it| String::from_utf8_lossy(&it.name).into_owned()).collect()
+    }
+
+    /// One who cannot hold what it is to keep in this folder, as long as there is what is returned with it.
+    fn unheld(dir: &Dir) -> (Attendant, PathBuf) {
+        let lock = dir.join("trees.lock");
+        drop(std::fs::remove_file(&lock));
+        std::os::unix::fs::symlink("elsewhere", &lock).expect("ours");
+        let attendant = attendant(dir);
+        assert!(attendant.held.is_none());
+        (attendant, lock)
+    }
+
+    #[test]
+    fn what_is_learned_where_nothing_can_be_kept_is_kept_once_it_can_be() {
+        let dir = Dir::new();
+        let (mut attendant, lock) = unheld(&dir);
+        for (process, program) in [(Process(1), "reads"), (Process(2), "secret")] {
+            learn_of(&mut attendant, program, process);
+            attendant.learner.on(Event::Exited { process }, Duration::ZERO);
+        }
+        let mut quiet = |said| panic!("{said}");
+        attendant.keep(&mut quiet).expect("nothing is read");
+        assert!(!dir.join("trees").exists());
+        assert!(attendant.is_to_save(Duration::MAX) && !attendant.is_to_save(attendant.saved_at));
+        let store = PatternStore::at(dir.path());
+        let asked = store.ask_to_forget(&Forget::Programs(vec!["secret".into()])).expect("written");
+        std::fs::remove_file(lock).expect("ours");
+        attendant.keep(&mut quiet).expect("nothing is saved yet");
+        assert!(!asked.is_there() && !attendant.is_to_save(Duration::MAX));
+        assert_eq!(programs(&attendant), ["/bin/reads"]);
+        let (saved, warning) = store.load();
+        assert!(saved.programs().len() == 1 && warning.is_none());
+    }
+
+    #[test]
+    fn what_was_saved_is_known_again_once_it_can_be_held() {
+        let dir = Dir::new();
+        let mut before = attendant(&dir);
+        learn_of(&mut before, "before", Process(1));
+        before.learner.end();
+        before.save(&mut |said| panic!("{said}"));
+        drop(before);
+        let (mut attendant, lock) = unheld(&dir);
+        learn(&mut attendant, Process(2));
+        std::fs::remove_file(lock).expect("ours");
+        attendant.keep(&mut |said| panic!("{said}")).expect("it can be read");
+        assert_eq!(programs(&attendant), ["/bin/before"]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_once_it_can_be_held_is_not_replaced() {
+        let dir = Dir::new();
+        let (mut attendant, lock) = unheld(&dir);
+        std::fs::remove_file(lock).expect("ours");
+        dir.create_dir("trees");
+        let failed = attendant.keep(&mut |said| panic!("{said}")).expect_err("a folder");
+        assert!(failed.to_string().contains("a folder, as the service has it"), "{failed}");
+        assert!(std::error::Error::source(&failed).is_none(), "it is said twice");
+        assert!(attendant.held.is_none());
     }
 
     #[test]
