@@ -2,7 +2,8 @@
 //! who is told by a signal that ends a program which does not expect it (`F_SETLEASE` in fcntl(2)).
 
 use std::collections::HashSet;
-use std::sync::mpsc::Receiver;
+use std::io;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -23,8 +24,11 @@ pub(crate) struct Leases(Mutex<Told>);
 pub(crate) struct Told {
     files: HashSet<u64>,
     at: Option<Duration>,
-    asked: Option<(Receiver<HashSet<u64>>, Duration)>,
+    asked: Option<(Receiver<Answer>, Duration)>,
 }
+
+/// The numbers of the files, or why they could not be found out.
+type Answer = io::Result<HashSet<u64>>;
 
 impl Leases {
     /// Whether anybody may hold one on a file of this number, on whatever file system: somebody did no
@@ -36,7 +40,7 @@ impl Leases {
     /// Has it be found out, unless it is known.
     pub(crate) fn ask(&self, now: Duration) -> MutexGuard<'_, Told> {
         let mut told = lock(&self.0);
-        told.hear(|answers| answers.try_recv().ok());
+        told.hear(Receiver::try_recv);
         if told.is_older(FRESH, now) && told.asked.is_none() {
             told.asked = bounded::begun(leased).ok().map(|answers| (answers, now));
         }
@@ -47,7 +51,7 @@ impl Leases {
 impl Told {
     fn is_leased(&mut self, inode: u64, now: Duration) -> bool {
         if self.is_older(USABLE, now) {
-            self.hear(|answers| answers.recv().ok());
+            self.hear(|answers| Ok(answers.recv()?));
         }
         self.is_older(USABLE, now) || self.files.contains(&inode)
     }
@@ -56,19 +60,24 @@ impl Told {
         self.at.is_none_or(|at| now.saturating_sub(at) > than)
     }
 
-    fn hear(&mut self, hear: impl FnOnce(&Receiver<HashSet<u64>>) -> Option<HashSet<u64>>) {
+    /// What is known only grows older where it could not be found out, and is asked for again.
+    fn hear(&mut self, hear: impl FnOnce(&Receiver<Answer>) -> Result<Answer, TryRecvError>) {
         let Some((answers, asked_at)) = self.asked.take() else { return };
         match hear(&answers) {
-            Some(files) => (self.files, self.at) = (files, Some(asked_at)),
-            None => self.asked = Some((answers, asked_at)),
+            Ok(Ok(files)) => (self.files, self.at) = (files, Some(asked_at)),
+            Ok(Err(_)) | Err(TryRecvError::Disconnected) => {}
+            Err(TryRecvError::Empty) => self.asked = Some((answers, asked_at)),
         }
     }
 }
 
 /// The numbers of the files on which somebody holds a lease to write; none where nobody tells.
-fn leased() -> HashSet<u64> {
-    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    locks.lines().filter_map(leased_file).collect()
+fn leased() -> Answer {
+    match std::fs::read_to_string("/proc/locks") {
+        Ok(locks) => Ok(locks.lines().filter_map(leased_file).collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(HashSet::new()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Of a line such as `7: LEASE  ACTIVE    WRITE 4711 fe:00:1234 0 EOF`.
@@ -82,6 +91,8 @@ fn leased_file(line: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     #[test]
@@ -90,6 +101,32 @@ mod tests {
         assert!(!told.is_leased(1234, USABLE));
         assert!(told.is_leased(1234, USABLE + Duration::from_secs(1)));
         assert!(Told::default().is_leased(1234, Duration::ZERO));
+    }
+
+    #[test]
+    fn what_could_not_be_found_out_leaves_what_is_known_and_is_asked_for_again() {
+        let (sender, answers) = mpsc::sync_channel(1);
+        sender.send(Err(io::ErrorKind::PermissionDenied.into())).expect("there is room");
+        let (panicked, nothing) = mpsc::sync_channel(1);
+        drop(panicked);
+        for answers in [answers, nothing] {
+            let mut told = Told {
+                files: HashSet::from([1234]),
+                at: Some(Duration::ZERO),
+                asked: Some((answers, FRESH)),
+            };
+            told.hear(Receiver::try_recv);
+            assert!(told.asked.is_none());
+            assert_eq!((told.at, told.files.len()), (Some(Duration::ZERO), 1));
+        }
+    }
+
+    #[test]
+    fn what_was_not_answered_yet_is_not_asked_for_twice() {
+        let (_sender, answers) = mpsc::sync_channel(1);
+        let mut told = Told { asked: Some((answers, FRESH)), ..Told::default() };
+        told.hear(Receiver::try_recv);
+        assert!(told.asked.is_some());
     }
 
     #[test]
