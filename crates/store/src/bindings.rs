@@ -87,16 +87,17 @@ impl Bindings {
     /// # Errors
     /// [`Error::Refused`] with the line that is wrong, not its content; of a prefix that is not absolute.
     pub fn from_toml(text: &str) -> Result<Self, Error> {
-        let config: Config = toml::from_str(text).map_err(|error: toml::de::Error| {
+        let mut config: Config = toml::from_str(text).map_err(|error: toml::de::Error| {
             let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or("");
             let line = before.matches('\n').count() + 1;
             Error::refused("config.toml", format!("line {line}: {}", error.message()))
         })?;
-        for Binding { prefix, .. } in &config.bind {
+        for Binding { prefix, .. } in &mut config.bind {
             if !prefix.is_absolute() {
                 let reason = "a prefix that is bound must be an absolute path";
                 return Err(Error::refused(prefix.as_path(), reason));
             }
+            *prefix = absolute(prefix).expect("it begins in no other folder").into_owned();
         }
         Ok(Self(config.bind))
     }
@@ -208,6 +209,14 @@ mod tests {
         }
         for name in ["", ".", "staff/..", "staffing", "other/staff"] {
             assert_eq!(bindings.store_of(&Name::from(name)), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_the_folder_that_it_means() {
+        for prefix in ["/staff", "//staff/", "/staff/.", "/./other/../staff", "/../staff/new/.."] {
+            let text = format!("bind = [{{ prefix = {prefix:?}, store = \"mysql://h/s\" }}]");
+            assert!(bindings(&text).store_of(&Name::from("/staff/new")).is_some(), "{prefix}");
         }
     }
 
