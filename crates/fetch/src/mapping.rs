@@ -3,8 +3,8 @@
 //! A load from a mapped page that the file no longer has raises SIGBUS. The
 //! handler here puts zeros in the place of what is missing and marks the
 //! mapping, so that the reader goes on and finds out afterwards that what it
-//! computed is void. Faults of anybody else, and signals that were sent, go to who handled them before;
-//! the handler here stays, unless they end the process.
+//! computed is void. Faults of anybody else, and signals that were sent, go to who handled them
+//! before; the handler here stays, unless they end the process, or who handled them is to handle one alone.
 
 #![expect(unsafe_code, reason = "mapping files and handling SIGBUS")]
 
@@ -202,7 +202,26 @@ fn install_handler() -> Option<()> {
 /// Only system calls and atomics: what a signal handler may use.
 extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a valid siginfo to a handler with SA_SIGINFO.
-    let address = unsafe { (*info).si_addr() }.addr();
+    if unsafe { is_mended(&*info) } {
+        return;
+    }
+    if let Some(previous) = PREVIOUS.get() {
+        // SAFETY: `previous` is as the system gave it, the others are as it passed them.
+        unsafe { pass_on(previous, signal, info, context) };
+    }
+}
+
+/// Whether this was a fault within one of our mappings, which has zeros there from now on.
+///
+/// # Safety
+/// The system passed this to a handler of SIGBUS.
+unsafe fn is_mended(info: &libc::siginfo_t) -> bool {
+    if was_sent(info) {
+        // Its sender stands where a fault has its address.
+        return false;
+    }
+    // SAFETY: a fault of SIGBUS has an address.
+    let address = unsafe { info.si_addr() }.addr();
     for guard in &GUARDS {
         let start = guard.start.load(Ordering::Acquire);
         let end = guard.end.load(Ordering::Relaxed);
@@ -224,13 +243,16 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut
             zeros != libc::MAP_FAILED
         };
         if replaced {
-            return;
+            return true;
         }
     }
-    if let Some(previous) = PREVIOUS.get() {
-        // SAFETY: `previous` is as the system gave it, the others are as it passed them.
-        unsafe { pass_on(previous, signal, info, context) };
-    }
+    false
+}
+
+/// Whether nothing raises a signal again by itself: somebody sent it, or the kernel tells of memory
+/// that is broken before anybody loads from it.
+fn was_sent(info: &libc::siginfo_t) -> bool {
+    info.si_code <= 0 || info.si_code == libc::BUS_MCEERR_AO
 }
 
 type Handler = extern "C" fn(c_int);
@@ -247,26 +269,45 @@ unsafe fn pass_on(
     context: *mut c_void,
 ) {
     // SAFETY: see above.
-    let was_sent = unsafe { (*info).si_code } <= 0;
+    let was_sent = was_sent(unsafe { &*info });
     let handler = previous.sa_sigaction;
+    // It counts on the next fault to end the process.
+    let handles_one = !was_sent && previous.sa_flags & libc::SA_RESETHAND != 0;
     // SAFETY: system calls that a handler may make. What is neither of the two constants is a
     // function, of the kind that the flags say.
     unsafe {
         if handler == libc::SIG_IGN && was_sent {
             return;
         }
-        if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
+        if handler == libc::SIG_DFL || handler == libc::SIG_IGN || handles_one {
             // A fault is raised again by itself.
             libc::sigaction(signal, previous, ptr::null_mut());
         } else if previous.sa_flags & libc::SA_SIGINFO == 0 {
+            block_as_for(previous, signal);
             std::mem::transmute::<*const (), Handler>(handler as *const ())(signal);
         } else {
+            block_as_for(previous, signal);
             let handle = std::mem::transmute::<*const (), InformedHandler>(handler as *const ());
             handle(signal, info, context);
         }
         // The standard library's handler does so, too, and counts on a fault to be raised again.
         if was_sent && is_left_to_system(signal) {
             libc::raise(signal);
+        }
+    }
+}
+
+/// Blocks the signals that the system blocks while it runs a handler. It puts back what was blocked
+/// before as soon as the handler here returns.
+fn block_as_for(handler: &libc::sigaction, signal: c_int) {
+    // SAFETY: a set of no signals, to which one is added, and one that the system gave.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const handler.sa_mask, ptr::null_mut());
+        if handler.sa_flags & libc::SA_NODEFER != 0 {
+            let mut itself = std::mem::zeroed();
+            libc::sigemptyset(&raw mut itself);
+            libc::sigaddset(&raw mut itself, signal);
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const itself, ptr::null_mut());
         }
     }
 }
@@ -336,6 +377,97 @@ mod tests {
         file.set_len(1 << 12).expect("shortened");
         assert_eq!(mapping.bytes(&(0..1 << 13))[1 << 12], 0);
         assert!(!mapping.is_sound());
+    }
+
+    /// What a handler is told of a SIGBUS.
+    fn sigbus(code: c_int, address: usize) -> libc::siginfo_t {
+        #[repr(C)]
+        struct Fault {
+            numbers: [c_int; 3],
+            address: usize,
+        }
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        let fault = Fault { numbers: [libc::SIGBUS, 0, code], address };
+        // SAFETY: what `si_addr` reads is laid out so; all else is zeros.
+        unsafe {
+            info.as_mut_ptr().cast::<Fault>().write(fault);
+            info.assume_init()
+        }
+    }
+
+    #[test]
+    fn a_signal_that_was_sent_is_no_fault_whoever_sent_it() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(b"x").expect("written");
+        let mapping = Mapping::of(&file, 1).expect("mapped");
+        let is_mended = |code| {
+            // SAFETY: as the system makes it.
+            unsafe { is_mended(&sigbus(code, mapping.start.addr())) }
+        };
+        for code in [libc::SI_USER, libc::SI_QUEUE, libc::BUS_MCEERR_AO] {
+            assert!(!is_mended(code) && mapping.is_sound(), "{code}");
+        }
+        assert!(is_mended(libc::BUS_ADRERR) && !mapping.is_sound());
+    }
+
+    #[test]
+    fn who_is_to_handle_one_fault_handles_it_alone() {
+        let handler: InformedHandler = handled_informed;
+        let handler = handler as libc::sighandler_t;
+        // SAFETY: the child makes system calls alone, and ends without returning.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let (mut info, mut left) = (sigbus(libc::BUS_ADRERR, 0), MaybeUninit::zeroed());
+            // SAFETY: all zeros are a `sigaction`.
+            unsafe {
+                let mut previous: libc::sigaction = std::mem::zeroed();
+                previous.sa_sigaction = handler;
+                previous.sa_flags = libc::SA_SIGINFO | libc::SA_RESETHAND;
+                pass_on(&previous, libc::SIGBUS, &raw mut info, ptr::null_mut());
+                libc::sigaction(libc::SIGBUS, ptr::null(), left.as_mut_ptr());
+                libc::_exit(c_int::from(left.assume_init().sa_sigaction != handler));
+            }
+        }
+        let mut status = -1;
+        // SAFETY: the status lives across the call.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0, "the next fault is its own, and the one after that the system's");
+    }
+
+    static BLOCKED: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn notes_what_is_blocked(_signal: c_int) {
+        let blocked = [libc::SIGBUS, libc::SIGUSR1].map(is_blocked);
+        BLOCKED.store(blocked.iter().filter(|is| **is).count(), Ordering::Relaxed);
+    }
+
+    fn is_blocked(signal: c_int) -> bool {
+        let mut blocked = MaybeUninit::zeroed();
+        // SAFETY: all zeros are a set of signals, which lives across the calls.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), blocked.as_mut_ptr());
+            libc::sigismember(blocked.as_ptr(), signal) == 1
+        }
+    }
+
+    #[test]
+    fn a_handler_runs_with_what_it_wants_blocked() {
+        let handler: Handler = notes_what_is_blocked;
+        let pass_on_with = move |flags| {
+            // SAFETY: all zeros are a `sigaction`, and a set of no signals.
+            unsafe {
+                let mut previous: libc::sigaction = std::mem::zeroed();
+                (previous.sa_sigaction, previous.sa_flags) = (handler as _, flags);
+                libc::sigaddset(&raw mut previous.sa_mask, libc::SIGBUS);
+                libc::sigaddset(&raw mut previous.sa_mask, libc::SIGUSR1);
+                let mut info = sigbus(libc::SI_USER, 0);
+                pass_on(&previous, libc::SIGBUS, &raw mut info, ptr::null_mut());
+            }
+            BLOCKED.load(Ordering::Relaxed)
+        };
+        // What is blocked is a thread's own, and stays with this one.
+        let seen = std::thread::spawn(move || [0, libc::SA_NODEFER].map(pass_on_with));
+        assert_eq!(seen.join().expect("it did not panic"), [2, 1]);
     }
 
     #[test]
