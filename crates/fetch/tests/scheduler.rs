@@ -672,6 +672,23 @@ fn what_waits_behind_others_is_not_silent_while_these_are_heard() {
 }
 
 #[test]
+fn what_waits_for_room_is_not_silent_whatever_it_waited_for_before() {
+    let limits = Limits { budget_bytes: 20, part_bytes: 10, ..Limits::default() };
+    let mut told = Told::new(limits, 8, Order::Ready);
+    told.bytes(1, 100);
+    told.ask();
+    let (attempt, ..) = told.started()[0];
+    let far = std::iter::once(0..100).collect();
+    let contact = Contact { device: DEVICE, size: Some(100), far, covers: 0..100, position: 0 };
+    told.on(Event::Contacted { attempt, contact });
+    told.on(Event::Progressed { attempt, bytes: 20 });
+    told.on(Event::Waited { attempt });
+    told.now += 2 * limits.stall;
+    told.on(Event::Tick);
+    assert_eq!(told.said, []);
+}
+
+#[test]
 fn silence_is_cut() {
     let limits = Limits { attempts_max: 1, ..Limits::default() };
     let mut told = Told::new(limits, 8, Order::Ready);

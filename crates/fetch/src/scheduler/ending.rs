@@ -12,10 +12,14 @@ impl Scheduler {
     }
 
     /// An attempt has waited for its driver: that is not its device's silence, unless nothing is heard
-    /// of those that it waits behind.
+    /// of those that it waits behind. It may have been begun since, and wait for us.
     pub(super) fn waited(&mut self, id: AttemptId) {
         let Some(attempt) = self.attempts.find(id.0) else { return };
-        let heard = self.devices[self.attempts[attempt].device as usize].heard;
+        let known = &self.attempts[attempt];
+        if known.rests || known.met.is_some() {
+            return;
+        }
+        let heard = self.devices[known.device as usize].heard;
         if heard.is_some_and(|at| at.saturating_add(self.limits.stall) > self.now) {
             self.is_silent_from_now(attempt);
         }
