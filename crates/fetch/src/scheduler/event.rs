@@ -180,7 +180,8 @@ pub enum Event {
         contact: Contact,
     },
     /// An attempt that its driver has not begun, or begins, has waited for that until now, behind others
-    /// at its device: that nothing came of it says nothing, as long as something comes of these.
+    /// at its device: that nothing came of it says nothing, as long as something comes of these. One that a
+    /// thread of the driver has taken along with others is told of no more once these are begun.
     Waited {
         /// The attempt.
         attempt: AttemptId,
