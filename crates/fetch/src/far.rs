@@ -252,10 +252,12 @@ impl<'a> FarReader<'a> {
             .is_ok_and(|found| found.iter().any(|(_, resident)| *resident))
     }
 
-    /// Whether some of what lies from `offset` on had to leave memory. Once per so much is often enough: small
-    /// ranges far apart take less to read than to ask each.
+    /// Whether some of what lies from `offset` on had to leave memory. It is not looked again where the far
+    /// range, or as much of it as may be asked for, lies within what was looked at: small ranges far
+    /// apart take less to read than to ask each.
     fn is_memory_short(&mut self, offset: u64) -> bool {
-        if !self.looked_at.contains(&offset) {
+        let end = self.end.min(offset.saturating_add(AHEAD_BYTES_MAX));
+        if !self.looked_at.contains(&offset) || end > self.looked_at.end {
             self.looked_at = offset..offset.saturating_add(AHEAD_BYTES_MAX);
             self.is_short = store::was_evicted(self.file, &self.looked_at);
         }
@@ -402,6 +404,22 @@ mod tests {
         let path = dir.create("a", noise(16 * PIECE_BYTES, 1));
         evict(&path);
         assert_eq!(asked_ahead(&path)[..4], [4, 4, 4, 4]);
+    }
+
+    #[test]
+    fn memory_is_looked_at_again_beyond_where_it_was() {
+        let dir = Dir::new();
+        let path = dir.create("a", noise(16 * PIECE_BYTES, 1));
+        let file = File::open(&path).expect("it is there");
+        let (local, files) = (store::Local::default(), store::TableFiles::default());
+        let costs = Costs::with(local, files, store::Clock::manual());
+        let mut far = FarReader::new(&file, &path, &costs, false).expect("begun");
+        let answers = [(PIECE, true), (2 * PIECE, true), (AHEAD_BYTES_MAX + PIECE, false)];
+        for (end, is_known) in answers {
+            (far.looked_at, far.is_short) = (0..AHEAD_BYTES_MAX, true);
+            far.within(PIECE / 2, end, Vec::new());
+            assert_eq!(far.is_memory_short(PIECE / 2), is_known, "to {end}");
+        }
     }
 
     #[test]
