@@ -9,6 +9,8 @@ use crate::scheduler::{DeviceId, Event};
 /// Threads that open and read files of mounts that always answer; beyond them one for each device that
 /// none is at, so that nothing waits for another device.
 pub(super) const THREADS_MAX: usize = 8;
+/// Threads with those: more devices than these that are all slow are rare, and what lies on others waits.
+const THREADS_OF_ALL_MAX: usize = 64;
 /// Waits that are too short to be told of: silences that count are far longer.
 const UNTOLD: Duration = Duration::from_millis(10);
 /// Jobs that one thread takes at a time.
@@ -27,7 +29,7 @@ pub(super) struct Waiting {
     pub(super) jobs: VecDeque<Job>,
     turns: u64,
     /// Of each thread that has jobs, the device that they are of.
-    at_work: Vec<Option<DeviceId>>,
+    pub(super) at_work: Vec<Option<DeviceId>>,
     /// Of each thread that has a batch of opens.
     opening: Vec<Opening>,
     /// Devices that let an open wait, and how many must be quick in a row until others may follow.
@@ -82,7 +84,7 @@ impl Waiting {
         let fresh = self.opening.iter().filter(|of| now.saturating_sub(of.since) <= LINGER);
         let mut busy: Vec<_> = fresh.map(|opening| opening.device).collect();
         let mut at_work = self.at_work.clone();
-        while at < self.jobs.len() {
+        while at < self.jobs.len() && at_work.len() < THREADS_OF_ALL_MAX {
             let first = &self.jobs[at];
             let device = first.device();
             let most = self.opens_max(device);
@@ -150,7 +152,8 @@ impl Waiting {
 
 /// Whether one more thread may be at jobs of a device.
 fn may_begin(device: Option<DeviceId>, at_work: &[Option<DeviceId>]) -> bool {
-    at_work.len() < THREADS_MAX || !at_work.contains(&device)
+    let is_first = at_work.len() < THREADS_OF_ALL_MAX && !at_work.contains(&device);
+    at_work.len() < THREADS_MAX || is_first
 }
 
 /// Tells of the jobs that have waited until now.
@@ -327,6 +330,22 @@ mod tests {
         assert!(taken(&mut waiting).0.is_empty(), "what is left waits for those at its device");
         waiting.left(Some(DeviceId(1)));
         assert_eq!(numbers(&taken(&mut waiting).0), [22]);
+    }
+
+    #[test]
+    fn however_many_devices_there_are_threads_have_a_limit() {
+        let mut waiting = Waiting { processors: 2, ..Waiting::default() };
+        for device in 0..500 {
+            waiting.add(reads_on(device, 1..=1));
+        }
+        assert_eq!(wanted(&waiting, NOW), (THREADS_OF_ALL_MAX, false));
+        for _ in 0..THREADS_OF_ALL_MAX {
+            assert_eq!(taken(&mut waiting).0.len(), 1);
+        }
+        assert_eq!(wanted(&waiting, NOW), (0, false));
+        assert!(taken(&mut waiting).0.is_empty());
+        waiting.left(Some(DeviceId(0)));
+        assert_eq!(taken(&mut waiting).0.len(), 1);
     }
 
     #[test]
