@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Inner;
 use super::files::{Job, Opens, carry_out};
 use super::waiting::{BATCH, LINGER, Opening, Pace, Waiting, waited};
-use crate::scheduler::Event;
+use crate::scheduler::{DeviceId, Event};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 
 /// How long an open takes at most that waits for no device.
@@ -46,7 +46,7 @@ impl Pool {
         }
     }
 
-    /// Tells of what has waited until `now`, and is not begun.
+    /// Tells of what has waited until `now`, and that no thread has taken.
     pub(super) fn waited(&self, now: Duration) -> Vec<Event> {
         waited(lock(&self.queue.waiting).jobs.iter(), now)
     }
@@ -71,6 +71,11 @@ impl Pool {
 
     /// Calls threads for what waits, as many as it is worth.
     fn call(&self, engine: &Arc<Inner>, mut waiting: MutexGuard<'_, Waiting>) {
+        debug_assert_eq!(
+            waiting.threads,
+            waiting.idle + waiting.calls + waiting.at_work.len(),
+            "each thread is counted once"
+        );
         let wanted = waiting.threads_wanted(engine.costs.clock().now());
         if wanted.are_some_left && !waiting.is_watched {
             waiting.is_watched = true;
@@ -106,14 +111,44 @@ impl Pool {
 }
 
 impl Queue {
-    /// A thread that is counted as idle waits for a call; `false` once all is over.
-    fn is_called(&self) -> bool {
+    /// A thread that is counted as idle waits for a call, and takes something before the queue is let
+    /// go of: else it would be counted nowhere, and another started in its place. `None` once all is over.
+    fn called(&self) -> Option<MutexGuard<'_, Waiting>> {
         let mut waiting = lock(&self.waiting);
         while waiting.calls == 0 && !waiting.closed {
             waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
         waiting.calls = waiting.calls.saturating_sub(1);
-        !waiting.closed
+        (!waiting.closed).then_some(waiting)
+    }
+}
+
+/// A thread that does jobs of a device. Should it panic, others may be at that device instead.
+struct AtWork<'a> {
+    queue: &'a Queue,
+    device: Option<DeviceId>,
+    has_left: bool,
+}
+
+impl<'a> AtWork<'a> {
+    /// It was counted when it took the jobs.
+    fn at(queue: &'a Queue, device: Option<DeviceId>) -> Self {
+        Self { queue, device, has_left: false }
+    }
+
+    fn leave(mut self, waiting: &mut Waiting) {
+        self.has_left = true;
+        waiting.left(self.device);
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        if !self.has_left {
+            let mut waiting = lock(&self.queue.waiting);
+            waiting.left(self.device);
+            waiting.threads -= 1;
+        }
     }
 }
 
@@ -161,9 +196,10 @@ fn work(queue: &Queue, engine: &Weak<Inner>) {
     store::leave_signals_to_others();
     let mut batch = Vec::with_capacity(BATCH);
     let mut events = Vec::new();
-    while queue.is_called() {
+    while let Some(waiting) = queue.called() {
         let Some(engine) = engine.upgrade() else { return };
-        let mut opening = engine.pool.go_on(&engine, lock(&queue.waiting), &mut batch);
+        // It lets go of the queue before the engine, which may be the last one.
+        let mut opening = engine.pool.go_on(&engine, waiting, &mut batch);
         while !batch.is_empty() {
             opening = work_off(&engine, &mut batch, &mut events, opening);
         }
@@ -179,13 +215,13 @@ fn work_off(
     mut opening: Option<Opening>,
 ) -> Option<Opening> {
     let pool = &engine.pool;
+    let at_work = AtWork::at(&pool.queue, batch.first().and_then(Job::device));
     let clock = engine.costs.clock();
     let begin = clock.now();
     let late = waited(batch.iter(), begin);
     if !late.is_empty() {
         engine.post(late);
     }
-    let device = batch.first().and_then(Job::device);
     let mut opens = Opens::new(engine);
     let mut jobs = batch.drain(..);
     let (mut since, mut pace) = (begin, Pace::Quick(0));
@@ -220,9 +256,33 @@ fn work_off(
         waiting.ended(opening, pace);
     }
     waiting.add(common);
-    waiting.left(device);
+    at_work.leave(&mut waiting);
     let Some(read) = batch.first() else { return pool.go_on(engine, waiting, batch) };
     waiting.began(read.device());
     pool.call(engine, waiting);
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+    use super::*;
+    use crate::engine::waiting::THREADS_MAX;
+
+    #[test]
+    fn a_thread_that_panics_is_at_its_device_no_more() {
+        let queue = Queue::default();
+        lock(&queue.waiting).threads = THREADS_MAX;
+        for _ in 0..THREADS_MAX {
+            lock(&queue.waiting).began(None);
+            let ends = catch_unwind(AssertUnwindSafe(|| {
+                let _at_work = AtWork::at(&queue, None);
+                resume_unwind(Box::new(()));
+            }));
+            assert!(ends.is_err());
+        }
+        let waiting = lock(&queue.waiting);
+        assert_eq!((waiting.threads, waiting.at_work.len()), (0, 0));
+    }
 }
