@@ -117,7 +117,7 @@ def order(
     once all are named, by the time that reading them takes: known before
     unknown, before what must be recalled, before what cannot be asked about.
     A name that is not there cannot be asked about, and is found out by reading it.
-    Servers are asked about some hundreds at a time; `storage_options`, `stores`
+    Servers are asked about 32 objects side by side; `storage_options`, `stores`
     and `stall` are those of `sleds`.
 
     Raises:

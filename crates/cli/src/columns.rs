@@ -10,7 +10,7 @@ pub(crate) enum Side {
     Right,
 }
 
-/// A longer cell, but in the first column, moves what stands behind it, in its own line alone.
+/// Columns but the first are no wider; a longer cell moves what stands behind it in its line.
 const CELL_MAX: usize = 17;
 
 /// Writes headings and rows; no line ends in blanks.

@@ -163,7 +163,8 @@ impl Spec {
         parsed
     }
 
-    /// The same, if it can be read on: what is wrong with its braces is otherwise found as it is evaluated.
+    /// The same, if its braces can be read; otherwise what is wrong with them is found only as it is
+    /// evaluated.
     ///
     /// # Errors
     /// A brace that is not closed; more alternatives than there may be.

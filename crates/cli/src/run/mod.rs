@@ -60,7 +60,7 @@ Limits:
   all of this program's processes at once (killall -9) takes the command's right to open files. What \
   a program opens by io_uring is not seen, but by `nearfirst watch`.
 
-  Each open of a file, of a name that is not there, too, and each start of a program takes some \
+  Each open, also of a name that is not there, and each start of a program takes some \
   microseconds longer (5 on an idle machine, 70 to 80 on one that is busy), and one waits for \
   another: where all files are in memory already, that is all that comes of it (a build of C sources by \
   two processors took 1.08 times as long). In some of them a signal can \
