@@ -50,7 +50,7 @@ pub(super) fn import(args: &Args) -> io::Result<()> {
     let trace = translated(&bytes, &args.folder);
     if trace.events.is_empty() {
         let name = human::name(name);
-        messages::error(format_args!("{name}: nothing in it is output of `strace -f -ttt`"));
+        messages::error(format_args!("{name}: nothing in it is output of `strace -f -ttt -y`"));
         return Ok(());
     }
     let mut out = io::stdout().lock();

@@ -44,7 +44,7 @@ pub struct Trace {
 #[non_exhaustive]
 pub enum TraceError {
     /// They begin otherwise.
-    #[error("neither a trace (first line `{FIRST_LINE}`) nor output of `strace -f -ttt`")]
+    #[error("neither a trace (first line `{FIRST_LINE}`) nor output of `strace -f -ttt -y`")]
     Version,
     /// A line says nothing of what the format has.
     #[error("line {line} of the trace: expected {what}")]
