@@ -161,10 +161,12 @@ fn of_patterns_that_cannot_be_read_that_alone_is_said() {
         let told = if what == ["replay"] { told.arg(&trace) } else { told };
         let output = told.run();
         let damaged =
-            "no patterns of nearfirst; it is damaged, and the next `nearfirst run` sets it";
+            "no patterns of nearfirst; it is damaged, and who learns there next sets it aside";
         output.ends_with(1).complains(damaged).prints("");
         assert_eq!(output.stderr().lines().count(), 1, "{}", output.stderr());
     }
+    let own = "it is damaged, and the next `nearfirst run` sets it aside and begins anew";
+    nearfirst(&state, &["trees"]).run().ends_with(1).complains(own).prints("");
 }
 
 #[test]
@@ -210,6 +212,14 @@ fn what_stands_before_the_word_holds_as_if_it_stood_behind() {
             nearfirst(&other, &[&["trees"], &behind[..1], before, &behind[1..]].concat()).run();
         assert!(said_before.succeeds().text().starts_with('{'), "{behind:?}");
         said_behind.succeeds().prints(said_before.text().as_bytes());
+    }
+    for (before, word, refused) in [
+        (&["--state", path][..], &["forget", "--all", "--service"][..], "used with '--service'"),
+        (&["--service"], &["forget", "--all", "--state", path], "used with '--state <FOLDER>'"),
+        (&["--state", path], &["list", "--state", path], "used multiple times"),
+    ] {
+        let both = nearfirst(&other, &[&["trees"], before, word].concat()).run();
+        both.ends_with(2).complains(refused).prints("");
     }
     nearfirst(&other, &["trees", "--state", path, "forget", "known"]).run().succeeds().is_quiet();
 }

@@ -210,12 +210,17 @@ fn flags_that_would_change_nothing_are_refused() {
         let Said { stdout, .. } = run(&["trees", command, "--help"]);
         assert!(!stdout.contains(flag), "{stdout}");
     }
-    for words in [["--json", "import"], ["--state=a", "import"], ["--json", "forget"]] {
-        let words = [&["trees"], &words[..], &["a"]].concat();
-        refuses(&words, 2, "trees: `import` takes no --json, --state and --service, and");
+    for (before, word, flag) in [
+        ("--json", "import", "--json"),
+        ("--state=a", "import", "--state <FOLDER>"),
+        ("--service", "import", "--service"),
+        ("--json", "forget", "--json"),
+    ] {
+        refuses(&["trees", before, word, "a"], 2, &format!("trees: `{word}` takes no {flag}\n"));
     }
-    let drawing = "trees: the argument '--svg <FILE>' cannot be used with '--json'";
+    let drawing = "trees: the argument '--svg <FILE>' cannot be used with '--json'\n";
     refuses(&["trees", "show", "--svg=a", "--json", "a"], 2, drawing);
+    refuses(&["trees", "--json", "show", "--svg=a", "a"], 2, drawing);
     // A usage would show the two as if they belonged together.
     let both = run(&["cat", "--order=listed", "--replay-order=a", "b"]).stderr;
     assert!(both.contains("cannot be used with") && !both.contains("Usage"), "{both}");

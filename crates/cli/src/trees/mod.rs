@@ -46,14 +46,18 @@ struct Told {
 }
 
 impl Told {
-    fn is_empty(&self) -> bool {
-        !self.json && self.patterns.named().is_none()
+    /// What stands before the word that has these holds as if it stood behind it.
+    ///
+    /// # Errors
+    /// As [`Folder::follow`].
+    fn follow(&mut self, before: Self) -> Result<(), String> {
+        self.json |= before.json;
+        self.patterns.follow(before.patterns)
     }
 
-    /// What stands before the word that has these holds as if it stood behind it.
-    fn follow(&mut self, before: Self) {
-        self.json |= before.json;
-        self.patterns.follow(before.patterns);
+    /// The first of its flags that is given.
+    fn flag(&self) -> Option<&'static str> {
+        self.json.then_some("--json").or_else(|| self.patterns.flag())
     }
 }
 
@@ -71,10 +75,22 @@ struct Folder {
 
 impl Folder {
     /// As [`Told::follow`].
-    fn follow(&mut self, before: Self) {
-        if self.named().is_none() {
-            *self = before;
+    ///
+    /// # Errors
+    /// Both name a folder.
+    fn follow(&mut self, before: Self) -> Result<(), String> {
+        let Some(flag) = before.flag() else { return Ok(()) };
+        if let Some(own) = self.flag() {
+            return Err(conflict(flag, own));
         }
+        *self = before;
+        Ok(())
+    }
+
+    /// The flag that names it.
+    fn flag(&self) -> Option<&'static str> {
+        let service = || self.service.then_some("--service");
+        self.state.as_ref().map(|_| "--state <FOLDER>").or_else(service)
     }
 
     fn named(&self) -> Option<PathBuf> {
@@ -85,10 +101,12 @@ impl Folder {
 
     /// What becomes of patterns there that are damaged.
     fn mended(&self) -> &'static str {
-        if self.service {
-            "the service sets it aside when it learns of your programs next, and begins anew"
-        } else {
-            "the next `nearfirst run` sets it aside and begins anew"
+        match self.flag() {
+            _ if self.service => {
+                "the service sets it aside when it learns of your programs next, and begins anew"
+            }
+            Some(_) => "who learns there next sets it aside and begins anew",
+            None => "the next `nearfirst run` sets it aside and begins anew",
         }
     }
 }
@@ -120,20 +138,25 @@ enum What {
 }
 
 impl What {
-    /// As [`Told::follow`]; `false` if it has no such flag.
-    fn follows(&mut self, before: Told) -> bool {
-        let told = match self {
-            Self::List(told) | Self::Stats(told) => told,
-            Self::Show(show) => &mut show.told,
-            Self::Replay(replay) => &mut replay.told,
-            Self::Forget(forget) if !before.json => {
-                forget.patterns.follow(before.patterns);
-                return true;
+    /// As [`Told::follow`].
+    ///
+    /// # Errors
+    /// It has no such flag, or one that does not go with it.
+    fn follow(&mut self, before: Told) -> Result<(), String> {
+        match self {
+            Self::List(told) | Self::Stats(told) => told.follow(before),
+            Self::Show(show) if before.json && show.svg.is_some() => {
+                Err(conflict("--svg <FILE>", "--json"))
             }
-            Self::Forget(_) | Self::Import(_) => return before.is_empty(),
-        };
-        told.follow(before);
-        true
+            Self::Show(show) => show.told.follow(before),
+            Self::Replay(replay) => replay.told.follow(before),
+            Self::Forget(_) if before.json => Err("`forget` takes no --json".to_owned()),
+            Self::Forget(forget) => forget.patterns.follow(before.patterns),
+            Self::Import(_) => match before.flag() {
+                Some(flag) => Err(format!("`import` takes no {flag}")),
+                None => Ok(()),
+            },
+        }
     }
 
     fn done(&self) -> io::Result<()> {
@@ -215,11 +238,20 @@ const LOOKS_EVERY: Duration = Duration::from_millis(50);
 pub(crate) fn run(args: Args) -> ExitCode {
     let Args { what, told } = args;
     let mut what = what.unwrap_or_else(|| What::List(Told::default()));
-    if !what.follows(told) {
-        messages::misuse("`import` takes no --json, --state and --service, and `forget` no --json");
+    if let Err(why) = what.follow(told) {
+        messages::misuse(why);
         return outcome::exit_code(Ok(()));
     }
     outcome::exit_code(what.done())
+}
+
+/// Why two flags do not go together, as is said where both stand behind the word.
+fn conflict(flag: &str, other: &str) -> String {
+    if flag == other {
+        format!("the argument '{flag}' cannot be used multiple times")
+    } else {
+        format!("the argument '{flag}' cannot be used with '{other}'")
+    }
 }
 
 fn store(patterns: &Folder) -> Option<PatternStore> {
