@@ -95,6 +95,19 @@ fn sleds_say_of_what_is_cold_why_it_is() {
 }
 
 #[test]
+fn what_is_cold_and_empty_is_found_by_its_device_and_far_away() {
+    skip_unless!(Moto::NEEDS);
+    let archive = Archive::new();
+    archive.moto.put("archive/a", "", "GLACIER");
+    let shown = archive.run(&["sleds", "s3://archive/a"]);
+    assert_eq!(stdout(&shown), "s3://archive/a: empty, in cold storage (GLACIER)\n\n");
+    let found = archive.run(&["find", "s3://archive", "-size", "0", "-device", "cold:s3://*"]);
+    assert_eq!(stdout(&found), "s3://archive/a\n", "{}", stderr(&found));
+    let ordered = archive.run(&["order", "s3://archive/a", "s3://archive/warm"]);
+    assert_eq!(stdout(&ordered), "s3://archive/warm\ns3://archive/a\n");
+}
+
+#[test]
 fn a_recall_says_when_the_member_will_be_there_and_the_rest_is_read() {
     skip_unless!(Moto::NEEDS);
     let archive = Archive::new();

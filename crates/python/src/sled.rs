@@ -232,7 +232,7 @@ async fn cost_of(looks: &Looks, name: &Name) -> Result<Cost, Error> {
     Ok(entry.cost(&looks.sleds(&entry).await?, Plan::Best))
 }
 
-/// The sleds of an object that its store told of.
+/// The sleds of an object that its store told of; none of an empty one, as of a file.
 ///
 /// # Errors
 /// Those of its store; also that it does not tell the size.
@@ -244,7 +244,9 @@ pub(crate) async fn of_entry(
         let reason = nearfirst::Reason::SizeUntoldByServer.to_string();
         return Err(Error::unsupported(entry.name.clone(), reason));
     }
-    looks.sleds(entry).await
+    let mut sleds = looks.sleds(entry).await?;
+    sleds.retain(|sled| sled.length > 0);
+    Ok(sleds)
 }
 
 /// How a name is asked about that is no path.

@@ -58,13 +58,13 @@ impl Looks {
         self.patiently(|| heard_within(limit, store.stat(name))).await?.ok_or_else(silent)
     }
 
-    /// Where the parts of an object are and what those cost; none of one whose size its server does not tell.
+    /// Where the parts of an object are and what those cost; that of an empty one, and of one whose
+    /// size its server does not tell, has no bytes.
     ///
     /// # Errors
     /// Those of its store; a name that no store owns.
     pub async fn sleds(&self, entry: &Entry) -> Result<Vec<Sled>, Error> {
-        let mut extents = self.stores.of(&entry.name)?.locate(entry).await?;
-        extents.retain(|extent| extent.length > 0);
+        let extents = self.stores.of(&entry.name)?.locate(entry).await?;
         Ok(sled::describe(extents, &self.stores.costs().table()))
     }
 

@@ -27,10 +27,13 @@ impl Cost {
             return Self::Nothing;
         }
         let time = delivery_time(sleds, plan);
-        match (time.cold_bytes, time.unknown_bytes) {
-            (0, 0) => Self::Seconds(time.p50),
-            (0, unknown) => Self::Unknown(unknown),
-            (cold, _) => Self::Cold(cold),
+        // What is empty is recalled, too, before it can be read.
+        if sleds.iter().any(|sled| sled.place == Place::Cold) {
+            return Self::Cold(time.cold_bytes);
+        }
+        match time.unknown_bytes {
+            0 => Self::Seconds(time.p50),
+            unknown => Self::Unknown(unknown),
         }
     }
 
@@ -67,6 +70,7 @@ mod tests {
             &[sled(Place::Near, 1000, true), sled(Place::Far, 2000, true)],
             &[sled(Place::Far, 1000, false)],
             &[sled(Place::Unknown, 2000, false), sled(Place::Far, 1 << 30, true)],
+            &[sled(Place::Cold, 0, false)],
             &[sled(Place::Cold, 1000, true)],
             &[sled(Place::Cold, 2000, false), sled(Place::Far, 1 << 40, false)],
         ];

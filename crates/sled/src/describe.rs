@@ -22,7 +22,7 @@ pub enum Place {
 pub struct Extent {
     /// First byte.
     pub offset: u64,
-    /// Bytes; never 0.
+    /// Bytes; 0 only of an object of a server that is empty.
     pub length: u64,
     /// Where it would be fetched from; of what is [`Place::Near`], memory.
     pub device: Device,
@@ -35,7 +35,7 @@ pub struct Extent {
 pub struct Sled {
     /// First byte.
     pub offset: u64,
-    /// Bytes; never 0.
+    /// Bytes; 0 only of an object of a server that is empty.
     pub length: u64,
     /// Where it would be fetched from.
     pub device: Device,

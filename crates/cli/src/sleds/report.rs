@@ -25,7 +25,11 @@ pub(super) fn file(
     let shares = Shares::of(report.sleds);
     let size = shares.total();
     if size == 0 {
-        let why = report.reason.as_ref().map_or_else(|| "empty".to_owned(), ToString::to_string);
+        let why = match &report.reason {
+            Some(reason) if reason.is_untold_size() => reason.to_string(),
+            Some(reason) => format!("empty, {reason}"),
+            None => "empty".to_owned(),
+        };
         return writeln!(out, "{}: {why}\n", human::name(report.path));
     }
     writeln!(out, "{}: {}", human::name(report.path), human::bytes(size))?;
