@@ -46,7 +46,7 @@ enum Content {
     },
     /// Read already, to compare it.
     Held(io::Cursor<Bytes>),
-    /// Read already, to compare it, and too large for memory.
+    /// Read already, into a copy.
     Kept(File),
     /// What was read of it last is lost: the rest must not pass for the whole.
     Failed(MemberError),
@@ -93,6 +93,10 @@ impl std::error::Error for MemberError {
 impl From<MemberError> for io::Error {
     fn from(error: MemberError) -> Self {
         let kind = match error.cause.as_ref() {
+            // Who reads on would meet what is kept for ever.
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::Interrupted => {
+                io::ErrorKind::Other
+            }
             Error::Io { source, .. } => source.kind(),
             Error::NotFound { .. } | Error::NamesNothing { .. } => io::ErrorKind::NotFound,
             Error::Denied { .. } => io::ErrorKind::PermissionDenied,
@@ -125,7 +129,8 @@ impl Member {
         self.entry.size
     }
 
-    /// Where it is, if it is a file of this machine, whatever it is called.
+    /// Where it is, if it is a file of this machine, whatever it is called; `None` of one that failed
+    /// as it was read.
     pub fn path(&self) -> Option<&Path> {
         self.near_file().map(NearFile::path)
     }

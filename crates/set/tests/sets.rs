@@ -884,6 +884,9 @@ fn what_the_system_said_lies_under_the_error_of_a_member() {
     let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
     assert_eq!(source.and_then(io::Error::raw_os_error), Some(libc::EIO));
     assert_eq!(store::system_number(&error.into()), Some(libc::EIO));
+    // Whoever reads a kept error would ask again for ever.
+    let interrupted = MemberError::of(&Name::from("a"), io::ErrorKind::Interrupted.into());
+    assert_eq!(io::Error::from(interrupted).kind(), io::ErrorKind::Other);
     let missing = store::Error::NotFound { name: Name::from("b") };
     let error = MemberError { name: Name::from("b"), cause: Arc::new(missing) };
     assert!(error.source().is_none(), "its text says all");
