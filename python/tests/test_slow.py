@@ -199,6 +199,39 @@ def test_ctrl_c_is_heard_while_the_configuration_is_read(
     mount.interrupted(lambda: nearfirst.open("x", jobs=3, attempts=3))
 
 
+INTERRUPTED = """
+import json, pathlib, signal, sys, threading, nearfirst
+mount = pathlib.Path(sys.argv[1])
+main = threading.main_thread().ident
+def press():
+    while not json.loads((mount / ".slowfs/stats").read_bytes())["total"]["reads"]:
+        pass
+    signal.pthread_kill(main, signal.SIGINT)
+threading.Thread(target=press).start()
+try:
+    nearfirst.delivery_time("/dev/null")
+except KeyboardInterrupt:
+    print("interrupted")
+while (mount / "state/devices.toml").exists():
+    pass
+nearfirst.delivery_time("/dev/null")
+"""
+
+
+def test_what_is_wrong_with_a_device_table_that_was_not_waited_for_is_said(mount: Mount) -> None:
+    folder = mount.folder.parent / "source/state"
+    folder.mkdir()
+    (folder / "devices.toml").write_text("no table [")
+    (mount.folder / ".slowfs/rules").write_text("devices.toml: stall=1:1s")
+    command = [sys.executable, "-W", "always", "-c", INTERRUPTED, str(mount.folder)]
+    environment = os.environ | {"NEARFIRST_STATE": str(mount.folder / "state")}
+    output = subprocess.run(
+        command, check=True, env=environment, capture_output=True, timeout=PATIENCE_S, text=True
+    )
+    assert output.stdout == "interrupted\n"
+    assert output.stderr.count("set aside as ") == 1
+
+
 def test_a_piece_that_was_not_waited_for_is_the_next(mount: Mount) -> None:
     pieces = nearfirst.pick(mount.folder / "late")
     mount.interrupted(lambda: next(pieces))

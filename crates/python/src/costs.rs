@@ -1,16 +1,18 @@
 //! What files of this machine cost, as this process knows it.
 
 use std::ffi::CString;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nearfirst::Costs;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 
-use crate::apart;
+use crate::apart::Apart;
 use crate::owned::Owned;
+use crate::wait::SLICE;
 
 /// How far the caller of what is documented is away: it is called by a function of the package.
 const CALLER: i32 = 2;
@@ -20,9 +22,47 @@ const SAVED_EVERY: Duration = Duration::from_mins(1);
 
 /// The costs of this process.
 struct Known {
-    costs: Arc<Costs>,
+    coming: Arc<Coming>,
     /// When what reads taught was last written down.
     saved: Option<Duration>,
+}
+
+impl Known {
+    /// Has a thread read them: the tables may lie on a mount that does not answer.
+    ///
+    /// # Errors
+    /// No threads.
+    fn begin() -> io::Result<Self> {
+        let coming = Arc::new(Coming::default());
+        let read = Arc::clone(&coming);
+        Apart::begin(move || read.come(Costs::load()))?;
+        Ok(Self { coming, saved: None })
+    }
+}
+
+/// Costs that are read once, for all who wait: a broken table is set aside then, of which only these
+/// costs warn.
+#[derive(Default)]
+struct Coming {
+    costs: Mutex<Option<Arc<Costs>>>,
+    came: Condvar,
+}
+
+impl Coming {
+    fn come(&self, costs: Costs) {
+        *self.costs() = Some(Arc::new(costs));
+        self.came.notify_all();
+    }
+
+    /// They, if they are read by then.
+    fn within(&self, time: Duration) -> Option<Arc<Costs>> {
+        let waited = self.came.wait_timeout_while(self.costs(), time, |costs| costs.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    fn costs(&self) -> MutexGuard<'_, Option<Arc<Costs>>> {
+        self.costs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The costs, for who begins something: what is wrong with the device tables is a warning, once.
@@ -44,22 +84,31 @@ pub(crate) fn costs_and_warnings(py: Python<'_>) -> PyResult<Arc<Costs>> {
 /// The costs that engines and sleds share; a fork makes its own.
 ///
 /// # Errors
-/// Where they were not read before: no threads; what a signal handler raises.
+/// Where they are not read yet: no threads; what a signal handler raises.
 pub(crate) fn costs(py: Python<'_>) -> PyResult<Arc<Costs>> {
-    let costs_of =
-        |known: &Option<Owned<Known>>| Some(Arc::clone(&known.as_ref()?.get().ok()?.costs));
-    if let Some(costs) = known(|known| costs_of(known)) {
+    let coming = coming()?;
+    if let Some(costs) = coming.within(Duration::ZERO) {
         return Ok(costs);
     }
-    // The tables may lie on a mount that does not answer.
-    let costs = Arc::new(apart::asked(py, true, Costs::load)?);
-    Ok(known(|known| {
-        // Another thread may have been first.
-        costs_of(known).unwrap_or_else(|| {
-            *known = Some(Owned::new(Known { costs: Arc::clone(&costs), saved: None }));
-            costs
-        })
-    }))
+    loop {
+        if let Some(costs) = py.detach(|| coming.within(SLICE)) {
+            return Ok(costs);
+        }
+        py.check_signals()?;
+    }
+}
+
+/// The costs of this process, which who asks first has read.
+fn coming() -> io::Result<Arc<Coming>> {
+    known(|known| {
+        if let Some(known) = known.as_ref().and_then(|known| known.get().ok()) {
+            return Ok(Arc::clone(&known.coming));
+        }
+        let begun = Known::begin()?;
+        let coming = Arc::clone(&begun.coming);
+        *known = Some(Owned::new(begun));
+        Ok(coming)
+    })
 }
 
 /// Writes down what reads taught, unless that was done lately: it is worth keeping, but not worth
@@ -76,12 +125,13 @@ pub(crate) fn save(py: Python<'_>) {
 fn save_after(py: Python<'_>, pause: Duration) {
     let costs = known(|known| {
         let known = known.as_mut()?.get_mut().ok()?;
-        let now = known.costs.clock().now();
+        let costs = known.coming.within(Duration::ZERO)?;
+        let now = costs.clock().now();
         if known.saved.is_some_and(|saved| now.saturating_sub(saved) < pause) {
             return None;
         }
         known.saved = Some(now);
-        Some(Arc::clone(&known.costs))
+        Some(costs)
     });
     if let Some(costs) = costs {
         drop(py.detach(|| costs.save()));
