@@ -736,7 +736,7 @@ fn an_offline_file_is_left_alone_and_the_rest_is_done() {
     let calibrated = nearfirst(&state, ["calibrate", "--no-save"]).arg(&stub).run();
     calibrated.ends_with(1).complains("stub: offline");
     let found = nearfirst(&state, ["grep", "-c", "needle"]).arg(slow.path()).run();
-    found.ends_with(2).complains("stub: offline: reading it would recall 1048576 bytes; another");
+    found.ends_with(2).complains("stub: offline: reading it would recall 1048576 bytes, and is");
     assert_eq!((slow.stats().file("stub").opens, slow.stats().file("alive").opens > 0), (0, true));
     let told = nearfirst(&state, ["sleds"]).arg(&stub).run();
     assert!(told.text().contains("offline"), "{}", told.text());
