@@ -64,7 +64,7 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps the first `size` bytes; `None` where that cannot be done, and reading must do.
-    fn of(file: &File, size: u64) -> Option<Self> {
+    pub(crate) fn of(file: &File, size: u64) -> Option<Self> {
         let bytes = usize::try_from(size).ok().filter(|bytes| *bytes > 0)?;
         install_handler()?;
         let guard = GUARDS.iter().find(|guard| {

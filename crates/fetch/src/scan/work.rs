@@ -465,3 +465,26 @@ fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let step = usize::try_from(ASKED_BYTES).expect("it is small");
     range.step_by(step).map(move |start| start..end.min(start + ASKED_BYTES))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn small_pieces_are_unmapped_together_and_those_far_apart_are_not() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&[1; 1 << 12]).expect("written");
+        file.set_len(8 * UNMAPPED_BYTES_MIN).expect("lengthened");
+        let mapping = Mapping::of(&file, 8 * UNMAPPED_BYTES_MIN).expect("mapped");
+        let (small, far) = (UNMAPPED_BYTES_MIN / 4, 4 * UNMAPPED_BYTES_MIN);
+        let rest = |before, range| done_with(&mapping, before, &range);
+        assert_eq!(rest(0..0, 0..small), 0..small);
+        assert_eq!(rest(0..small, 2 * small..3 * small), 0..3 * small);
+        assert_eq!(rest(0..3 * small, 3 * small..4 * small), 0..0);
+        assert_eq!(rest(0..small, far..far + small), far..far + small);
+        assert_eq!(rest(0..small, far..far + UNMAPPED_BYTES_MIN), 0..0);
+        assert_eq!(rest(0..0, 0..UNMAPPED_BYTES_MIN), 0..0);
+    }
+}
