@@ -9,8 +9,8 @@ use futures::channel::mpsc::Sender;
 use futures::{SinkExt as _, StreamExt as _};
 use sqlx::database::HasStatementCache;
 use sqlx::{
-    AssertSqlSafe, Column as _, ColumnIndex, ConnectOptions as _, Decode, Executor, IntoArguments,
-    Row as _, Type, TypeInfo as _, ValueRef as _,
+    AssertSqlSafe, Column as _, ColumnIndex, ConnectOptions as _, Connection as _, Decode,
+    Executor, IntoArguments, Row as _, Type, TypeInfo as _, ValueRef as _,
 };
 use tokio::time::timeout;
 
@@ -155,6 +155,9 @@ where
         next = further.map_err(|_| question.is_late("no further row"))?;
     }
     listener.has_heard_all();
+    drop(rows);
+    // Before the names end: who has heard them all finds nobody at the database any more.
+    drop(timeout(question.answer_max, connection.close()).await);
     Ok(())
 }
 
