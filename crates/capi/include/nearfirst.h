@@ -142,7 +142,8 @@ typedef double (*nf_rank)(const char *name,
                           const struct nf_properties *properties,
                           void *data);
 
-// How a set is opened; all zero is the default.
+// How a set is opened; all zero is the default. Later versions may add fields at its end, which is why its
+// size is passed with it.
 //
 // Sets for which `allow_private_links`, `recall_days` and all from `budget_bytes` on are the same
 // share what these allow: the memory, the disk and the requests are those of all of them together.
@@ -160,7 +161,8 @@ struct nf_set_options {
   nf_rank rank;
   // Passed to `rank` and `release`.
   void *data;
-  // Called when `data` is not used any more, also if the set cannot be opened; may be null.
+  // Called when `data` is not used any more, also if the set cannot be opened, unless since the size is
+  // another; may be null.
   nf_release release;
   // With `NF_ORDER_REPLAY`, and only then: the names to come first, as `nf_set_order_taken` told
   // them; they are copied.
@@ -225,7 +227,7 @@ struct nf_delivery_time {
   uint64_t cold_bytes;
 };
 
-// What a set is at. All but `names` is of all sets that share what their options allow.
+// What a set is at. Later versions may add fields at its end. All but `names` is of all sets that share what their options allow.
 struct nf_set_stats {
   // Names that are known so far, what could not be listed among them.
   uint64_t names;
@@ -508,19 +510,23 @@ int nf_pick_finish(nf_pick pick);
 // `spec` ends with a NUL.
 nf_set nf_set_open(const char *spec);
 
-// Opens the set of the objects that any of `count` specs stands for.
+// Opens the set of the objects that any of `count` specs stands for. `size` is
+// `sizeof (struct nf_set_options)`.
 //
 // Returns the set, or -1 with `errno`: as `nf_set_open`, `EINVAL` too for an
-// option that is none, and why the spill folder cannot be written to. With
-// `options` null it opens as by default.
+// option that is none and for another `size`, `E2BIG` for an option that only a
+// later version knows, and why the spill folder cannot be written to. With
+// `options` null it opens as by default, whatever `size` is.
 //
 // The caller's part:
+// `options` is null or may be read for `size` bytes;
 // `specs` are `count` strings that end with a NUL, `replay` and `storage` as many
 // as they say; so is `spill_folder`, or null. `rank`, `data` and `release` may be
 // used from any thread until `release` is called.
 nf_set nf_set_open_with(const char *const *specs,
                         size_t count,
-                        const struct nf_set_options *options);
+                        const struct nf_set_options *options,
+                        size_t size);
 
 // The name of the member that `set` gave the descriptor `fd` for.
 //
@@ -608,13 +614,15 @@ int nf_delivery_time(int fd, int plan, struct nf_delivery_time *time);
 // `path` ends with a NUL; `time` may be written.
 int nf_delivery_time_path(const char *path, int plan, struct nf_delivery_time *time);
 
-// What `set` is at.
+// What `set` is at. `size` is `sizeof (struct nf_set_stats)`; fields that only the
+// caller's version knows are 0.
 //
-// Returns 0, or -1 with `errno`: `EBADF` (no such set), `EINVAL` (`stats` is null).
+// Returns 0, or -1 with `errno`: `EBADF` (no such set), `EINVAL` (`stats` is null, or
+// `size` is that of something else).
 //
 // The caller's part:
-// `stats` may be written.
-int nf_set_stats(nf_set set, struct nf_set_stats *stats);
+// `stats` may be written for `size` bytes.
+int nf_set_stats(nf_set set, struct nf_set_stats *stats, size_t size);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -3,6 +3,8 @@
 #![expect(unsafe_code, reason = "pointers of C callers are read and written")]
 
 use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
+use std::slice;
 
 use crate::error::Failure;
 
@@ -47,6 +49,87 @@ pub(crate) unsafe fn put<T>(out: *mut T, name: &str, value: T) -> Result<(), Fai
     // SAFETY: not null, need not be aligned; the caller promises that it may be written.
     unsafe { out.write_unaligned(value) };
     Ok(())
+}
+
+/// A structure of the caller's, of which its header knows `size` bytes: fields that it does not know are zero.
+///
+/// # Errors
+/// `EINVAL` for less than `first`, the bytes of its first version.
+///
+/// # Safety
+/// `from` may be read for `size` bytes; a `T` of zeroes is valid, and so is what the caller has set.
+pub(crate) unsafe fn sized<T>(
+    from: *const T,
+    name: &str,
+    size: usize,
+    first: usize,
+) -> Result<T, Failure> {
+    is_whole(name, size, first)?;
+    let mut value = MaybeUninit::<T>::zeroed();
+    let known = size.min(size_of::<T>());
+    // SAFETY: the caller promises `size` bytes, and `known` are no more than a `T` has.
+    unsafe { from.cast::<u8>().copy_to_nonoverlapping(value.as_mut_ptr().cast(), known) };
+    // SAFETY: zeroes, and what the caller promises to be valid.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// Makes sure that the caller's header knows no field that is set and not known here (as openat2(2) takes its
+/// `open_how`).
+///
+/// # Errors
+/// `E2BIG`.
+///
+/// # Safety
+/// `from` may be read for `size` bytes.
+pub(crate) unsafe fn nothing_further<T>(
+    from: *const T,
+    name: &str,
+    size: usize,
+) -> Result<(), Failure> {
+    let known = size.min(size_of::<T>());
+    // SAFETY: the caller promises that these may be read.
+    let further = unsafe { slice::from_raw_parts(from.cast::<u8>().add(known), size - known) };
+    if further.iter().all(|byte| *byte == 0) {
+        return Ok(());
+    }
+    let message = format!("{name} set what this version of the library does not know");
+    Err(Failure::new(libc::E2BIG, message))
+}
+
+/// Writes a structure of which the caller's header knows `size` bytes: fields that it does not know are left
+/// out, those that this version does not know are zero.
+///
+/// # Errors
+/// `EINVAL` for null, and for less than `first`, the bytes of its first version.
+///
+/// # Safety
+/// `out` is null or may be written for `size` bytes.
+pub(crate) unsafe fn put_sized<T>(
+    out: *mut T,
+    name: &str,
+    size: usize,
+    first: usize,
+    value: T,
+) -> Result<(), Failure> {
+    if out.is_null() {
+        return Err(null(name));
+    }
+    is_whole(name, size, first)?;
+    let (out, known) = (out.cast::<u8>(), size.min(size_of::<T>()));
+    // SAFETY: the caller promises `size` bytes, and `known` are no more than a `T` has.
+    unsafe {
+        out.copy_from_nonoverlapping((&raw const value).cast(), known);
+        out.add(known).write_bytes(0, size - known);
+    }
+    Ok(())
+}
+
+fn is_whole(name: &str, size: usize, first: usize) -> Result<(), Failure> {
+    if size >= first {
+        return Ok(());
+    }
+    let message = format!("{size} bytes are less than {name} have: pass the size of the structure");
+    Err(Failure::new(libc::EINVAL, message))
 }
 
 /// Writes as many `items` as have room and returns how many there are, as

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "strings of C callers are read")]
 
 use std::ffi::{CStr, OsStr, c_char, c_double, c_int, c_void};
+use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use rustix::fs::Access;
 
 use crate::callback::{Data, Rank, Release, ranked};
 use crate::error::Failure;
-use crate::memory::{string, strings};
+use crate::memory::{sized, string, strings};
 
 /// What is ready first; of that the highest rank, then the largest.
 pub const NF_ORDER_READY: c_int = 0;
@@ -34,7 +35,8 @@ pub const NF_SAME_NAME: c_int = 0;
 /// Members of the same content are one too: known when they have been fetched.
 pub const NF_SAME_CONTENT: c_int = 1;
 
-/// How a set is opened; all zero is the default.
+/// How a set is opened; all zero is the default. Later versions may add fields at its end, which is why its
+/// size is passed with it.
 ///
 /// Sets for which `allow_private_links`, `recall_days` and all from `budget_bytes` on are the same
 /// share what these allow: the memory, the disk and the requests are those of all of them together.
@@ -54,7 +56,8 @@ pub struct SetOptions {
     pub rank: Rank,
     /// Passed to `rank` and `release`.
     pub data: *mut c_void,
-    /// Called when `data` is not used any more, also if the set cannot be opened; may be null.
+    /// Called when `data` is not used any more, also if the set cannot be opened, unless since the size is
+    /// another; may be null.
     pub release: Release,
     /// With `NF_ORDER_REPLAY`, and only then: the names to come first, as `nf_set_order_taken` told
     /// them; they are copied.
@@ -92,17 +95,23 @@ pub struct SetOptions {
 }
 
 impl SetOptions {
+    /// What its first version has; fields that come later follow these.
+    const FIRST_BYTES: usize = offset_of!(Self, storage_count) + size_of::<usize>();
+
     /// The caller's, or the default.
     ///
+    /// # Errors
+    /// `size` is that of something else.
+    ///
     /// # Safety
-    /// `options` is null or may be read.
-    pub(crate) unsafe fn at(options: *const Self) -> Self {
+    /// `options` is null or may be read for `size` bytes.
+    pub(crate) unsafe fn at(options: *const Self, size: usize) -> Result<Self, Failure> {
         if options.is_null() {
             // SAFETY: numbers, pointers and functions that may be null.
-            return unsafe { std::mem::zeroed() };
+            return Ok(unsafe { std::mem::zeroed() });
         }
-        // SAFETY: not null; the caller promises that it may be read.
-        unsafe { options.read_unaligned() }
+        // SAFETY: not null; numbers, pointers and functions that may be null; the caller promises the rest.
+        unsafe { sized(options, "options", size, Self::FIRST_BYTES) }
     }
 
     /// # Safety

@@ -9,7 +9,7 @@ use nearfirst::{Name, Set};
 use crate::callback::{Data, outside};
 use crate::engine::{engine, own};
 use crate::error::answer;
-use crate::memory::put_text;
+use crate::memory::{nothing_further, put_text};
 use crate::open_sets;
 use crate::options::SetOptions;
 
@@ -34,16 +34,19 @@ pub type SetId = c_int;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nf_set_open(spec: *const c_char) -> SetId {
     // SAFETY: the C caller promises a string.
-    unsafe { nf_set_open_with(&raw const spec, 1, std::ptr::null()) }
+    unsafe { nf_set_open_with(&raw const spec, 1, std::ptr::null(), 0) }
 }
 
-/// Opens the set of the objects that any of `count` specs stands for.
+/// Opens the set of the objects that any of `count` specs stands for. `size` is
+/// `sizeof (struct nf_set_options)`.
 ///
 /// Returns the set, or -1 with `errno`: as `nf_set_open`, `EINVAL` too for an
-/// option that is none, and why the spill folder cannot be written to. With
-/// `options` null it opens as by default.
+/// option that is none and for another `size`, `E2BIG` for an option that only a
+/// later version knows, and why the spill folder cannot be written to. With
+/// `options` null it opens as by default, whatever `size` is.
 ///
 /// # Safety
+/// `options` is null or may be read for `size` bytes;
 /// `specs` are `count` strings that end with a NUL, `replay` and `storage` as many
 /// as they say; so is `spill_folder`, or null. `rank`, `data` and `release` may be
 /// used from any thread until `release` is called.
@@ -52,22 +55,27 @@ pub unsafe extern "C" fn nf_set_open_with(
     specs: *const *const c_char,
     count: usize,
     options: *const SetOptions,
+    size: usize,
 ) -> SetId {
     answer(-1, || {
         // SAFETY: null, or the C caller promises that it may be read.
-        let options = unsafe { SetOptions::at(options) };
-        let data = Data::new(options.data, options.release);
+        let known = unsafe { SetOptions::at(options, size) }?;
+        let data = Data::new(known.data, known.release);
+        if !options.is_null() {
+            // SAFETY: not null, and the C caller promises that it may be read.
+            unsafe { nothing_further(options, "options", size) }?;
+        }
         outside()?;
         own()?;
         // SAFETY: the C caller promises these strings.
-        let specs = unsafe { options.specs(specs, count) }?;
+        let specs = unsafe { known.specs(specs, count) }?;
         // SAFETY: the C caller promises the strings of `replay`.
-        let how = unsafe { options.how(data) }?;
+        let how = unsafe { known.how(data) }?;
         // SAFETY: the C caller promises the strings of `storage`, and `spill_folder`.
-        let setup = unsafe { options.setup() }?;
+        let setup = unsafe { known.setup() }?;
         let limits = setup.engine().limits;
         let engine = engine(setup)?;
-        let how = nearfirst::SetOptions { recalls: options.recalls(&engine, &limits)?, ..how };
+        let how = nearfirst::SetOptions { recalls: known.recalls(&engine, &limits)?, ..how };
         open_sets::insert(Set::open(&engine, specs, how))
     })
 }

@@ -3,15 +3,16 @@
 #![expect(unsafe_code, reason = "a C symbol is exported, and caller's memory is filled")]
 
 use std::ffi::c_int;
+use std::mem::offset_of;
 
 use nearfirst::DeviceSnapshot;
 
 use crate::error::answer;
-use crate::memory::put;
+use crate::memory::put_sized;
 use crate::open_sets;
 use crate::sets::SetId;
 
-/// What a set is at. All but `names` is of all sets that share what their options allow.
+/// What a set is at. Later versions may add fields at its end. All but `names` is of all sets that share what their options allow.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct SetStats {
@@ -40,14 +41,19 @@ pub struct SetStats {
     pub spilled_bytes_total: u64,
 }
 
-/// What `set` is at.
+/// What the first version of [`SetStats`] has; fields that come later follow these.
+const FIRST_BYTES: usize = offset_of!(SetStats, spilled_bytes_total) + size_of::<u64>();
+
+/// What `set` is at. `size` is `sizeof (struct nf_set_stats)`; fields that only the
+/// caller's version knows are 0.
 ///
-/// Returns 0, or -1 with `errno`: `EBADF` (no such set), `EINVAL` (`stats` is null).
+/// Returns 0, or -1 with `errno`: `EBADF` (no such set), `EINVAL` (`stats` is null, or
+/// `size` is that of something else).
 ///
 /// # Safety
-/// `stats` may be written.
+/// `stats` may be written for `size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nf_set_stats(set: SetId, stats: *mut SetStats) -> c_int {
+pub unsafe extern "C" fn nf_set_stats(set: SetId, stats: *mut SetStats, size: usize) -> c_int {
     answer(-1, || {
         let opened = open_sets::get(set)?;
         let snapshot = opened.set().engine().snapshot();
@@ -66,7 +72,7 @@ pub unsafe extern "C" fn nf_set_stats(set: SetId, stats: *mut SetStats) -> c_int
             spilled_bytes_total: snapshot.budget.spilled_total,
         };
         // SAFETY: the C caller promises that it may be written.
-        unsafe { put(stats, "stats", told) }?;
+        unsafe { put_sized(stats, "stats", size, FIRST_BYTES, told) }?;
         Ok(0)
     })
 }

@@ -20,7 +20,7 @@ static int count(const char *spec, uint32_t recall_days, double wait_s, const ch
     struct nf_set_options options = options_of(recall_days, wait_s);
     char found[64];
     int fd, members = 0;
-    nf_set set = nf_set_open_with(&spec, 1, &options);
+    nf_set set = nf_set_open_with(&spec, 1, &options, sizeof options);
     CHECK(set > 0);
     while ((fd = nf_set_iterate(set)) != 0) {
         if (fd < 0) {
@@ -41,7 +41,7 @@ static int count(const char *spec, uint32_t recall_days, double wait_s, const ch
 static void names_are_told_and_nothing_is_asked_for(void) {
     struct nf_set_options options = options_of(1, INFINITY);
     const char *spec = "s3://asked/*";
-    nf_set set = nf_set_open_with(&spec, 1, &options);
+    nf_set set = nf_set_open_with(&spec, 1, &options, sizeof options);
     CHECK(set > 0 && nf_set_size(set) == 2 && nf_set_member(set, "s3://asked/cold") == 1);
     CHECK(nf_set_close(set) == 0);
 }
@@ -49,11 +49,11 @@ static void names_are_told_and_nothing_is_asked_for(void) {
 static void what_is_wrong_is_said(void) {
     struct nf_set_options options = options_of(0, 1);
     const char *spec = "s3://asked/*";
-    FAILS(nf_set_open_with(&spec, 1, &options), -1, EINVAL, "it goes with recall_days");
+    FAILS(nf_set_open_with(&spec, 1, &options, sizeof options), -1, EINVAL, "it goes with recall_days");
     options = options_of(1, -1);
-    FAILS(nf_set_open_with(&spec, 1, &options), -1, EINVAL, "wait_s");
+    FAILS(nf_set_open_with(&spec, 1, &options, sizeof options), -1, EINVAL, "wait_s");
     options = options_of(1, NAN);
-    FAILS(nf_set_open_with(&spec, 1, &options), -1, EINVAL, "wait_s");
+    FAILS(nf_set_open_with(&spec, 1, &options, sizeof options), -1, EINVAL, "wait_s");
 }
 
 int main(int argc, char **argv) {

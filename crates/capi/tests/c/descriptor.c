@@ -49,7 +49,7 @@ static void comes_whole(nf_set set, int fd) {
 
 static void a_loop_reads_a_set_and_begins_it_anew(const char *slow, const char *missing) {
     const char *specs[] = {slow, missing};
-    nf_set set = nf_set_open_with(specs, 2, NULL);
+    nf_set set = nf_set_open_with(specs, 2, NULL, 0);
     int fd = nf_set_descriptor(set);
     CHECK(fd > 2 && nf_set_descriptor(set) == fd && (fcntl(fd, F_GETFD) & FD_CLOEXEC));
     comes_whole(set, fd);

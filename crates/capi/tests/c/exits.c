@@ -28,7 +28,7 @@ int main(void) {
     CHECK(script != NULL);
     fputs("#!/bin/sh\necho $$ > new; mv new pid\nexec sleep 1000 2>/dev/null\n", script);
     CHECK(fclose(script) == 0 && chmod("list.sh", 0700) == 0);
-    nf_set set = nf_set_open_with(specs, 1, &allowed);
+    nf_set set = nf_set_open_with(specs, 1, &allowed, sizeof allowed);
     CHECK(set > 0 && pthread_create(&thread, NULL, waits, &set) == 0);
     FILE *number = NULL;
     for (int tries = 0; tries < 2000 && (number = fopen("pid", "r")) == NULL; tries++) usleep(10000);

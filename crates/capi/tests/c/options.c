@@ -7,7 +7,7 @@
 enum { MANY = 5, LARGE = 256 << 10 };
 
 static nf_set opened(const char *spec, const struct nf_set_options *options) {
-    nf_set set = nf_set_open_with(&spec, 1, options);
+    nf_set set = nf_set_open_with(&spec, 1, options, sizeof *options);
     CHECK(set > 0);
     return set;
 }
@@ -34,11 +34,27 @@ static void names_are_read_as_they_stand(void) {
         CHECK(fd >= 0 && write(fd, "text", 4) == 4 && close(fd) == 0);
     }
     struct nf_set_options options = {.names_as_they_stand = 1};
-    nf_set set = nf_set_open_with(names, 5, &options);
+    nf_set set = nf_set_open_with(names, 5, &options, sizeof options);
     CHECK(nf_set_size(set) == 5 && nf_set_member(set, "@notes.txt") == 1);
     CHECK(count(set, "text") == 5 && nf_set_close(set) == 0);
     options.names_as_they_stand = 2;
-    FAILS(nf_set_open_with(names, 5, &options), -1, EINVAL, "names_as_they_stand is 0 or 1");
+    FAILS(nf_set_open_with(names, 5, &options, sizeof options), -1, EINVAL, "names_as_they_stand is 0 or 1");
+}
+
+/* As those of a later version, which have a field more. */
+static void structures_may_grow(void) {
+    struct { struct nf_set_options known; long later; } options = {.known = {.order = NF_ORDER_LISTED}};
+    struct { struct nf_set_stats known; uint64_t later; } stats = {.later = 7};
+    const struct nf_set_options *passed = &options.known;
+    const char *spec = "50%.txt";
+    nf_set set = nf_set_open_with(&spec, 1, passed, sizeof options);
+    CHECK(set > 0 && nf_set_stats(set, &stats.known, sizeof stats) == 0 && stats.later == 0);
+    FAILS(nf_set_stats(set, &stats.known, sizeof passed), -1, EINVAL, "the size of the structure");
+    CHECK(nf_set_close(set) == 0);
+    options.later = 1;
+    FAILS(nf_set_open_with(&spec, 1, passed, sizeof options), -1, E2BIG, "options");
+    FAILS(nf_set_open_with(&spec, 1, passed, sizeof passed), -1, EINVAL, "the size of the structure");
+    CHECK((set = nf_set_open_with(&spec, 1, passed, sizeof *passed)) > 0 && nf_set_close(set) == 0);
 }
 
 /* What a set is at that has made so many requests, none of which brings anything. */
@@ -47,7 +63,7 @@ static struct nf_set_stats at_work(nf_set set, uint64_t requests) {
     struct nf_member member;
     do {
         FAILS(nf_set_iterate_timed(set, 0.1, &member, NULL, 0), -2, ETIMEDOUT, "no member");
-        CHECK(nf_set_stats(set, &stats) == 0);
+        CHECK(nf_set_stats(set, &stats, sizeof stats) == 0);
     } while (stats.requests < requests);
     return stats;
 }
@@ -80,7 +96,7 @@ static void what_is_held_is_no_more_than_allowed(const char *server) {
     for (; (fd = nf_set_iterate(set)) > 0; members++) {
         CHECK(fstat(fd, &found) == 0 && found.st_size == LARGE && close(fd) == 0);
         /* Until all has come that may come before the next is taken. */
-        do CHECK(nf_set_stats(set, &stats) == 0); while (stats.in_flight > 0);
+        do CHECK(nf_set_stats(set, &stats, sizeof stats) == 0); while (stats.in_flight > 0);
         CHECK(stats.held_bytes_max <= 1 << 20 && stats.spilled_bytes_total == 0);
     }
     CHECK(fd == 0 && members == MANY && nf_set_close(set) == 0);
@@ -93,17 +109,17 @@ static void sets_that_are_opened_alike_are_counted_together(const char *server) 
     sprintf(spec, "%s/many/{0,1,2,3,4}", server);
     nf_set set = opened(spec, &options), others = opened(spec, &options);
     nf_set by_default = opened(spec, NULL);
-    CHECK(nf_set_stats(set, &stats) == 0 && stats.requests == 0);
-    CHECK(count(set, "many") == MANY && nf_set_stats(set, &stats) == 0);
+    CHECK(nf_set_stats(set, &stats, sizeof stats) == 0 && stats.requests == 0);
+    CHECK(count(set, "many") == MANY && nf_set_stats(set, &stats, sizeof stats) == 0);
     CHECK(stats.names == MANY && stats.requests == MANY && stats.in_flight == 0);
     CHECK(stats.retries + stats.hedges + stats.refusals + stats.stalls == 0);
     CHECK(stats.held_bytes == 0 && stats.held_bytes_max > 0);
     CHECK(stats.spilled_bytes == 0 && stats.spilled_bytes_total == 0);
-    CHECK(nf_set_stats(others, &stats) == 0 && stats.names == 0 && stats.requests == MANY);
-    CHECK(nf_set_stats(by_default, &stats) == 0 && stats.requests == 0);
-    FAILS(nf_set_stats(set, NULL), -1, EINVAL, "stats is null");
+    CHECK(nf_set_stats(others, &stats, sizeof stats) == 0 && stats.names == 0 && stats.requests == MANY);
+    CHECK(nf_set_stats(by_default, &stats, sizeof stats) == 0 && stats.requests == 0);
+    FAILS(nf_set_stats(set, NULL, sizeof stats), -1, EINVAL, "stats is null");
     CHECK(nf_set_close(set) == 0 && nf_set_close(others) == 0 && nf_set_close(by_default) == 0);
-    FAILS(nf_set_stats(set, &stats), -1, EBADF, "there is no set");
+    FAILS(nf_set_stats(set, &stats, sizeof stats), -1, EBADF, "there is no set");
 }
 
 static void what_brings_nothing_is_given_up(const char *never) {
@@ -114,7 +130,7 @@ static void what_brings_nothing_is_given_up(const char *never) {
     FAILS(nf_set_iterate(set), -1, ECONNRESET, "for 0.05 s");
     CHECK(nf_set_iterate(set) == 0 && nf_set_close(set) == 0);
     options.stall_s = -1;
-    FAILS(nf_set_open_with(&never, 1, &options), -1, EINVAL, "-1: stall_s is a number of seconds");
+    FAILS(nf_set_open_with(&never, 1, &options, sizeof options), -1, EINVAL, "-1: stall_s is a number of seconds");
 }
 
 static void a_part_is_tried_as_often_as_said(const char *server) {
@@ -135,21 +151,21 @@ static void stores_are_told_where_they_are(const char *server) {
     nf_set set = opened(spec, &options);
     CHECK(count(set, "object") == 1 && nf_set_close(set) == 0);
     storage[1] = "regoin=us-east-1";
-    FAILS(nf_set_open_with(&spec, 1, &options), -1, EINVAL, "did you mean region?");
+    FAILS(nf_set_open_with(&spec, 1, &options, sizeof options), -1, EINVAL, "did you mean region?");
     storage[1] = "us-east-1";
-    FAILS(nf_set_open_with(&spec, 1, &options), -1, EINVAL, "NAME=VALUE");
+    FAILS(nf_set_open_with(&spec, 1, &options, sizeof options), -1, EINVAL, "NAME=VALUE");
     storage[1] = NULL;
-    FAILS(nf_set_open_with(&spec, 1, &options), -1, EINVAL, "an option of storage is null");
+    FAILS(nf_set_open_with(&spec, 1, &options, sizeof options), -1, EINVAL, "an option of storage is null");
     options.storage = NULL;
-    FAILS(nf_set_open_with(&spec, 1, &options), -1, EINVAL, "storage is null");
+    FAILS(nf_set_open_with(&spec, 1, &options, sizeof options), -1, EINVAL, "storage is null");
 }
 
 static void a_spill_folder_can_be_written_to(void) {
     const char *spec = "report*";
     struct nf_set_options options = {.spill_folder = "none"};
-    FAILS(nf_set_open_with(&spec, 1, &options), -1, ENOENT, "none");
+    FAILS(nf_set_open_with(&spec, 1, &options, sizeof options), -1, ENOENT, "none");
     options.spill_folder = "50%.txt";
-    FAILS(nf_set_open_with(&spec, 1, &options), -1, ENOTDIR, "50%.txt");
+    FAILS(nf_set_open_with(&spec, 1, &options, sizeof options), -1, ENOTDIR, "50%.txt");
     options.spill_folder = ".";
     nf_set set = opened(spec, &options);
     CHECK(count(set, "text") == 1 && nf_set_close(set) == 0);
@@ -157,6 +173,7 @@ static void a_spill_folder_can_be_written_to(void) {
 
 int main(int argc, char **argv) {
     CHECK(argc == 3);
+    structures_may_grow();
     names_are_read_as_they_stand();
     requests_are_no_more_than_allowed(argv[2]);
     what_is_held_is_no_more_than_allowed(argv[1]);

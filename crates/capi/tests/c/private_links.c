@@ -11,11 +11,11 @@ int main(int argc, char **argv) {
     CHECK(nf_set_iterate(set) == 0 && nf_set_close(set) == 0);
 
     struct nf_set_options unset = {.allow_private_links = 0x5a5a5a5a};
-    FAILS(nf_set_open_with(specs, 1, &unset), -1, EINVAL, "allow_private_links is 0 or 1");
+    FAILS(nf_set_open_with(specs, 1, &unset, sizeof unset), -1, EINVAL, "allow_private_links is 0 or 1");
     unset = (struct nf_set_options){.allow_programs = -1};
-    FAILS(nf_set_open_with(specs, 1, &unset), -1, EINVAL, "allow_programs is 0 or 1");
+    FAILS(nf_set_open_with(specs, 1, &unset, sizeof unset), -1, EINVAL, "allow_programs is 0 or 1");
 
-    set = nf_set_open_with(specs, 1, &allowed);
+    set = nf_set_open_with(specs, 1, &allowed, sizeof allowed);
     int fd = nf_set_iterate(set);
     CHECK(fd > 0 && read(fd, text, sizeof text) == 5 && memcmp(text, "near\n", 5) == 0);
     CHECK(close(fd) == 0 && nf_set_iterate(set) == 0 && nf_set_close(set) == 0);

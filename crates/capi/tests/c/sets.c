@@ -111,7 +111,7 @@ static void a_member_that_cannot_be_read_is_an_error_by_name(void) {
     struct nf_member member;
     char name[64];
     struct nf_set_options options = {.order = NF_ORDER_LISTED};
-    nf_set set = nf_set_open_with(specs, 3, &options);
+    nf_set set = nf_set_open_with(specs, 3, &options, sizeof options);
     CHECK(nf_set_iterate_member(set, &member, name, sizeof name) == 1 && close(member.fd) == 0);
     FAILS(nf_set_iterate_member(set, &member, name, sizeof name), -1, ENOENT, "missing.txt");
     CHECK(strcmp(name, "missing.txt") == 0 && member.fd == -1);
@@ -205,7 +205,7 @@ static void options_are_kept(void) {
     static const char *const specs[] = {"files/0[0-4].txt"};
     struct nf_set_options options = {.order = NF_ORDER_RANK, .rank = backwards};
     int fd, next = 4, calls = 0;
-    nf_set set = nf_set_open_with(specs, 1, &options);
+    nf_set set = nf_set_open_with(specs, 1, &options, sizeof options);
     for (; (fd = nf_set_iterate(set)) > 0; next--) {
         CHECK(number_in(fd) == next && close(fd) == 0);
     }
@@ -213,26 +213,26 @@ static void options_are_kept(void) {
 
     struct nf_set_options content = {.duplicates = NF_SAME_CONTENT};
     const char *const twice[] = {"files/03.txt", "files/../files/03.txt"};
-    set = nf_set_open_with(twice, 2, &content);
+    set = nf_set_open_with(twice, 2, &content, sizeof content);
     CHECK((fd = nf_set_iterate(set)) > 0 && number_in(fd) == 3 && close(fd) == 0);
     CHECK(nf_set_iterate(set) == 0 && nf_set_close(set) == 0);
 
     const char *const program[] = {"%echo files/07.txt%"};
     struct nf_set_options allowed = {.allow_programs = 1};
     FAILS(nf_set_open(program[0]), -1, EPERM, "programs are not allowed");
-    set = nf_set_open_with(program, 1, &allowed);
+    set = nf_set_open_with(program, 1, &allowed, sizeof allowed);
     CHECK((fd = nf_set_iterate(set)) > 0 && number_in(fd) == 7 && close(fd) == 0);
     CHECK(nf_set_iterate(set) == 0 && nf_set_close(set) == 0);
 
     struct nf_set_options bad = {.order = 9, .data = &calls, .release = release};
-    FAILS(nf_set_open_with(specs, 1, &bad), -1, EINVAL, "9 is no order");
+    FAILS(nf_set_open_with(specs, 1, &bad, sizeof bad), -1, EINVAL, "9 is no order");
     CHECK(calls == 1000);
     bad = (struct nf_set_options){.duplicates = 2};
-    FAILS(nf_set_open_with(specs, 1, &bad), -1, EINVAL, "NF_SAME_");
+    FAILS(nf_set_open_with(specs, 1, &bad, sizeof bad), -1, EINVAL, "NF_SAME_");
     bad = (struct nf_set_options){.order = NF_ORDER_RANK};
-    FAILS(nf_set_open_with(specs, 1, &bad), -1, EINVAL, "an order by rank, and none is given");
+    FAILS(nf_set_open_with(specs, 1, &bad, sizeof bad), -1, EINVAL, "an order by rank, and none is given");
     bad = (struct nf_set_options){.replay = specs, .replay_count = 1};
-    FAILS(nf_set_open_with(specs, 1, &bad), -1, EINVAL, "NF_ORDER_REPLAY is not");
+    FAILS(nf_set_open_with(specs, 1, &bad, sizeof bad), -1, EINVAL, "NF_ORDER_REPLAY is not");
 }
 
 static void an_order_that_was_taken_is_told_and_can_be_taken_again(void) {
@@ -241,7 +241,7 @@ static void an_order_that_was_taken_is_told_and_can_be_taken_again(void) {
     struct nf_set_options options = {.order = NF_ORDER_REPLAY, .replay = order, .replay_count = 3};
     char name[64], little[4];
     int fd;
-    nf_set set = nf_set_open_with(specs, 1, &options);
+    nf_set set = nf_set_open_with(specs, 1, &options, sizeof options);
     CHECK(nf_set_order_taken(set, 0, name, sizeof name) == 0 && name[0] == 0);
     const int expected[] = {2, 0, 1};
     for (int i = 0; i < 3; i++) {
@@ -260,10 +260,10 @@ static void an_order_that_was_taken_is_told_and_can_be_taken_again(void) {
     CHECK(nf_set_close(set) == 0);
     FAILS(nf_set_order_taken(set, 0, name, sizeof name), -1, EBADF, "there is no set");
     struct nf_set_options bad = {.order = NF_ORDER_REPLAY, .replay_count = 1};
-    FAILS(nf_set_open_with(specs, 1, &bad), -1, EINVAL, "replay is null");
+    FAILS(nf_set_open_with(specs, 1, &bad, sizeof bad), -1, EINVAL, "replay is null");
     const char *const none[] = {NULL};
     bad.replay = none;
-    FAILS(nf_set_open_with(specs, 1, &bad), -1, EINVAL, "a name of replay is null");
+    FAILS(nf_set_open_with(specs, 1, &bad, sizeof bad), -1, EINVAL, "a name of replay is null");
 }
 
 static void what_is_wrong_is_an_error(void) {
@@ -286,7 +286,7 @@ static void what_is_wrong_is_an_error(void) {
     CHECK(calls == 5000);
     FAILS(setOpen(NULL), -1, EINVAL, "spec is null");
     FAILS(setOpen("files/\\select"), -1, EINVAL, "files/");
-    FAILS(nf_set_open_with(NULL, 1, NULL), -1, EINVAL, "specs is null");
+    FAILS(nf_set_open_with(NULL, 1, NULL, 0), -1, EINVAL, "specs is null");
     int set = setOpen("files/00.txt");
     FAILS(setMember(set, NULL), -1, EINVAL, "name is null");
     FAILS(setRestrict(set, NULL, NULL), -1, EINVAL, "predicate is null");
@@ -297,7 +297,7 @@ static void what_is_wrong_is_an_error(void) {
     CHECK(taken(set) == 1 && setClose(set) == 0);
     FAILS(setClose(set), -1, EBADF, "there is no set");
 
-    set = nf_set_open_with(NULL, 0, NULL);
+    set = nf_set_open_with(NULL, 0, NULL, 0);
     CHECK(set == 1 && nf_set_size(set) == 0 && nf_set_iterate(set) == 0);
     CHECK(nf_set_close(set) == 0);
     int most = 0;

@@ -87,7 +87,7 @@ static void what_is_given_up_is_anothers(const char *never, const char *slow) {
     const char *specs[] = {never, slow};
     static char text[BYTES + 1];
     pthread_t thread;
-    nf_set set = nf_set_open_with(specs, 2, NULL);
+    nf_set set = nf_set_open_with(specs, 2, NULL, 0);
     CHECK(set > 0 && pthread_create(&thread, NULL, gives_up, &set) == 0);
     int fd = nf_set_iterate(set);
     CHECK(fd > 0 && read(fd, text, sizeof text) == BYTES && close(fd) == 0);

@@ -7,7 +7,7 @@ static void members_have_headers(const char *server, int duplicates) {
     char url[128], headers[1024], little[8];
     const char *spec = url;
     sprintf(url, "%s/page", server);
-    nf_set set = nf_set_open_with(&spec, 1, &options);
+    nf_set set = nf_set_open_with(&spec, 1, &options, sizeof options);
     int fd = nf_set_iterate(set);
     CHECK(fd > 0);
     int64_t length = nf_set_headers(set, fd, headers, sizeof headers);
@@ -40,7 +40,7 @@ static void what_could_not_be_listed_is_told(const char *server) {
     FAILS(nf_set_member(set, "x"), -1, EACCES, "/denied");
     CHECK(nf_set_close(set) == 0);
 
-    set = nf_set_open_with(specs, 2, NULL);
+    set = nf_set_open_with(specs, 2, NULL, 0);
     CHECK(nf_set_size(set) == 1 && nf_set_member(set, page) == 1);
     FAILS(nf_set_member(set, "x"), -1, EACCES, "/denied");
     CHECK(nf_set_close(set) == 0);
