@@ -75,6 +75,23 @@ stage_all() {
     (cd "$stage" && find . \( -type f -o -type l \) -printf '%P\n' | sort >".$list")
 }
 
+# Removes what a list names, and the folders that only we had something in; others refuse to go.
+remove_all() {
+    local file folder
+    while IFS= read -r file; do rm -f "$destdir/$file"; done <"$1"
+    sed -n 's|/[^/]*$||; /\/nearfirst\(\/\|$\)/p' "$1" | sort -ru |
+        while IFS= read -r folder; do rmdir "$destdir/$folder" 2>/dev/null || true; done
+}
+
+# Removes what an earlier installation put there and this one does not. It goes before anything is
+# copied: by a link between folders, what is new may have an old name, too.
+remove_old() {
+    if [ -e "$destdir$list" ]; then
+        grep -Fxvf "$stage$list" "$destdir$list" >"$stage/old" || true
+        remove_all "$stage/old"
+    fi
+}
+
 # Copies what the list names. Folders that are there keep their modes and owners: they are not ours.
 copy_all() {
     local file
@@ -94,6 +111,7 @@ know_libraries() {
 case $action in
 install)
     stage_all
+    remove_old
     copy_all
     know_libraries
     echo "installed under $destdir$prefix"
@@ -108,10 +126,7 @@ uninstall)
         exit 1
     fi
     cp "$destdir$list" "$stage/list"
-    while IFS= read -r file; do rm -f "$destdir/$file"; done <"$stage/list"
-    # Folders that only we had something in; others refuse to go.
-    sed -n 's|/[^/]*$||; /\/nearfirst\(\/\|$\)/p' "$stage/list" | sort -ru |
-        while IFS= read -r folder; do rmdir "$destdir/$folder" 2>/dev/null || true; done
+    remove_all "$stage/list"
     know_libraries
     echo "removed from $destdir$prefix"
     ;;

@@ -64,6 +64,27 @@ fn folders_that_are_there_stay_as_they_are() {
 }
 
 #[test]
+fn what_only_an_earlier_version_had_goes() {
+    skip_unless!(Facility::Tools(&["gcc", "ar", "strip", "objcopy"]));
+    let (built, root) = (built(), Dir::new());
+    let install = || installer("install", root.path(), "/usr").arg(built.path()).run();
+    install().succeeds();
+    let list = root.join("usr/share/nearfirst/installed");
+    let new = fs::read_to_string(&list).expect("a list");
+    let old = ["usr/lib/libnearfirst.so.0.0.9", "usr/share/doc/nearfirst/old/text.md"];
+    for name in old.iter().chain(&["usr/lib/libother.so.0.0.9"]) {
+        root.create(name, "old");
+    }
+    fs::write(&list, format!("{}\n{new}", old.join("\n"))).expect("ours");
+    install().succeeds();
+    assert_eq!(fs::read_to_string(&list).expect("a list"), new);
+    assert!(old.iter().all(|name| !root.join(name).exists()));
+    assert!(!root.join("usr/share/doc/nearfirst/old").exists());
+    assert!(root.join("usr/lib/libother.so.0.0.9").exists(), "it is another's");
+    assert!(new.lines().all(|name| fs::symlink_metadata(root.join(name)).is_ok()));
+}
+
+#[test]
 fn links_in_the_texts_lead_to_what_lies_beside_them() {
     skip_unless!(Facility::Tools(&["gcc", "ar", "strip", "objcopy"]));
     let (built, root) = (built(), Dir::new());
