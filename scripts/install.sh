@@ -22,6 +22,8 @@ trap 'rm -rf "$stage"' EXIT
 umask 022
 # What an installation put there, by which it is removed.
 list=$prefix/share/nearfirst/installed
+# Where root's commands and the services keep what they measured and learned.
+state=/var/lib/nearfirst
 
 # What debuggers want stays where it was built; it is many times as large.
 strip_all() {
@@ -108,14 +110,39 @@ know_libraries() {
     fi
 }
 
+# Whether units of systemd that are put where they belong, and not below DESTDIR, are its now.
+is_for_systemd() { [ -z "$destdir" ] && [ -d /run/systemd/system ]; }
+
+# Has systemd look again which units there are. Where it cannot, it says so itself.
+know_units() {
+    if is_for_systemd && [ "$(id -u)" = 0 ]; then
+        systemctl daemon-reload || true
+    fi
+}
+
+# Ends and disables the units of a list: those that systemd has from there, and not from another PREFIX.
+end_units() {
+    local unit known
+    if ! is_for_systemd || [ "$(id -u)" != 0 ]; then
+        return
+    fi
+    grep -E '\.(service|timer)$' "$1" | while IFS= read -r unit; do
+        known=$(systemctl show -p FragmentPath --value "${unit##*/}")
+        if [ "/$unit" -ef "$known" ]; then
+            systemctl disable --now "${unit##*/}"
+        fi
+    done || true
+}
+
 case $action in
 install)
     stage_all
     remove_old
     copy_all
     know_libraries
+    know_units
     echo "installed under $destdir$prefix"
-    if [ -z "$destdir" ] && [ -d /run/systemd/system ]; then
+    if is_for_systemd; then
         echo 'to measure the devices at every boot: systemctl enable --now nearfirst-calibrate.timer'
         echo 'to fetch ahead for all programs: systemctl enable --now nearfirst-watch'
     fi
@@ -126,9 +153,14 @@ uninstall)
         exit 1
     fi
     cp "$destdir$list" "$stage/list"
+    end_units "$stage/list"
     remove_all "$stage/list"
     know_libraries
+    know_units
     echo "removed from $destdir$prefix"
+    if [ -z "$destdir" ] && [ -d "$state" ]; then
+        echo "what was measured and learned stays in $state"
+    fi
     ;;
 *)
     echo "install: expected install or uninstall, not '$action'" >&2

@@ -84,6 +84,47 @@ fn what_only_an_earlier_version_had_goes() {
     assert!(new.lines().all(|name| fs::symlink_metadata(root.join(name)).is_ok()));
 }
 
+/// Runs a program where systemd seems to run, with a `systemctl` that says what it was told, and takes the
+/// first unit for ours and the others for another's.
+const WITH_SYSTEMD: &str = r#"
+mount -t tmpfs none /run && mkdir -p /run/systemd/system /run/bin && mount -t tmpfs none /var/lib || exit 99
+mkdir /var/lib/nearfirst
+cat >/run/bin/systemctl <<end
+#!/bin/sh
+case \$* in
+show*nearfirst-calibrate.timer) echo $1/lib/systemd/system/nearfirst-calibrate.timer ;;
+show*) echo /elsewhere ;;
+*) echo "systemctl \$*; \$(ls $1/lib/systemd/system | wc -l) units" ;;
+esac
+end
+printf '#!/bin/sh\n' >/run/bin/ldconfig
+chmod +x /run/bin/*
+shift
+PATH=/run/bin:$PATH exec "$@"
+"#;
+
+#[test]
+fn services_end_before_they_go_and_systemd_is_told() {
+    skip_unless!(Facility::Root, Facility::Tools(&["gcc", "ar", "strip", "objcopy", "unshare"]));
+    let (built, root) = (built(), Dir::new());
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/install.sh");
+    let installer = |what: &str| {
+        let within = cmd("unshare", ["-m", "sh", "-c", WITH_SYSTEMD, "sh"]).arg(root.path());
+        within.arg(script).arg(what).arg("").arg(root.path()).arg(built.path()).run()
+    };
+    let place = root.path().display();
+    let hints = "to measure the devices at every boot: systemctl enable --now nearfirst-calibrate.timer\n\
+                 to fetch ahead for all programs: systemctl enable --now nearfirst-watch\n";
+    let told = "systemctl daemon-reload; 3 units\n";
+    installer("install").succeeds().prints(format!("{told}installed under {place}\n{hints}"));
+    installer("uninstall").succeeds().prints(format!(
+        "systemctl disable --now nearfirst-calibrate.timer; 3 units\n\
+         systemctl daemon-reload; 0 units\n\
+         removed from {place}\n\
+         what was measured and learned stays in /var/lib/nearfirst\n"
+    ));
+}
+
 #[test]
 fn links_in_the_texts_lead_to_what_lies_beside_them() {
     skip_unless!(Facility::Tools(&["gcc", "ar", "strip", "objcopy"]));
