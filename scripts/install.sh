@@ -1,14 +1,15 @@
 #!/bin/bash
 # install.sh install|uninstall DESTDIR PREFIX [BUILT]: the command, its man pages and completions,
 # the C library, and the systemd units that calibrate at boot. What was built lies in BUILT; without it,
-# in target/release, and is built if need be.
+# in target/release, and is built if need be. Folders of the environment: see places.sh.
 set -euo pipefail
 if [ $# -lt 3 ]; then
     echo 'usage: install.sh install|uninstall DESTDIR PREFIX [BUILT]' >&2
     exit 2
 fi
-action=$1 destdir=$2 prefix=$3 built=${4:+$(realpath -m "$4")}
+action=$1 destdir=$2 PREFIX=$3 built=${4:+$(realpath -m "$4")}
 cd "$(dirname "$0")/.."
+. scripts/places.sh
 case $prefix in
 /*) ;;
 *)
@@ -27,12 +28,12 @@ state=/var/lib/nearfirst
 
 # What debuggers want stays where it was built; it is many times as large.
 strip_all() {
-    strip --strip-debug "$1/bin/nearfirst" "$1"/lib/libnearfirst.so.*.*
-    strip --strip-unneeded "$1/lib/libnearfirst.a"
+    strip --strip-debug "$stage$bindir/nearfirst" "$stage$libdir"/libnearfirst.so.*.*
+    strip --strip-unneeded "$stage$libdir/libnearfirst.a"
 }
 
 stage_all() {
-    local root=$stage$prefix generated=$stage/generated file
+    local share=$stage$prefix/share texts=$stage$docdir units=$stage$unitdir generated=$stage/generated file
     if [ -z "$built" ]; then
         built=target/release
         if [ ! -x "$built/nearfirst" ] || [ ! -e "$built/libnearfirst_c.so" ]; then
@@ -47,31 +48,31 @@ stage_all() {
     done
     mkdir "$generated"
     "$built/nearfirst" generate "$generated"
-    install -Dm755 "$built/nearfirst" "$root/bin/nearfirst"
+    install -Dm755 "$built/nearfirst" "$stage$bindir/nearfirst"
     for page in "$generated"/*.1; do
-        install -Dm644 "$page" "$root/share/man/man1/${page##*/}"
+        install -Dm644 "$page" "$stage$mandir/man1/${page##*/}"
     done
-    install -Dm644 "$generated/nearfirst.bash" "$root/share/bash-completion/completions/nearfirst"
-    install -Dm644 "$generated/_nearfirst" "$root/share/zsh/site-functions/_nearfirst"
-    install -Dm644 "$generated/nearfirst.fish" "$root/share/fish/vendor_completions.d/nearfirst.fish"
+    install -Dm644 "$generated/nearfirst.bash" "$share/bash-completion/completions/nearfirst"
+    install -Dm644 "$generated/_nearfirst" "$stage$zshdir/_nearfirst"
+    install -Dm644 "$generated/nearfirst.fish" "$share/fish/vendor_completions.d/nearfirst.fish"
     rm -r "$generated"
     for unit in dist/*.service dist/*.timer; do
-        install -d "$root/lib/systemd/system"
-        sed "s|@bindir@|$prefix/bin|g" "$unit" >"$root/lib/systemd/system/${unit##*/}"
-        chmod 644 "$root/lib/systemd/system/${unit##*/}"
+        install -d "$units"
+        sed "s|@bindir@|$bindir|g" "$unit" >"$units/${unit##*/}"
+        chmod 644 "$units/${unit##*/}"
     done
     for text in LICENSE-MIT LICENSE-APACHE README.md docs/*.md; do
-        install -Dm644 "$text" "$root/share/doc/nearfirst/$text"
+        install -Dm644 "$text" "$texts/$text"
     done
     file=crates/capi/examples/near_first.c
-    install -Dm644 "$file" "$root/share/doc/nearfirst/examples/${file##*/}"
+    install -Dm644 "$file" "$texts/examples/${file##*/}"
     # Links lead to what lies here; what was measured stays with the sources.
-    sed -i "s|\(\.\./\)\?${file%/*}/|../examples/|g" "$root/share/doc/nearfirst/docs/c.md"
+    sed -i "s|\(\.\./\)\?${file%/*}/|../examples/|g" "$texts/docs/c.md"
     sed -i 's|\[bench/README.md\](bench/README.md)|bench/README.md of the sources|' \
-        "$root/share/doc/nearfirst/README.md"
+        "$texts/README.md"
     DESTDIR=$stage PREFIX=$prefix sh crates/capi/install.sh "$built"
     # Plugins of other compilers say there that they cannot read what is not theirs.
-    strip_all "$root" >/dev/null
+    strip_all >/dev/null
     install -d "$stage${list%/*}"
     touch "$stage$list"
     (cd "$stage" && find . \( -type f -o -type l \) -printf '%P\n' | sort >".$list")

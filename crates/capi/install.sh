@@ -3,14 +3,13 @@
 #
 # BUILT is the folder that holds libnearfirst_c.so and libnearfirst_c.a, such
 # as target/release. Environment: DESTDIR, PREFIX (/usr/local), LIBDIR
-# (PREFIX/lib), INCLUDEDIR (PREFIX/include). It needs the binutils, as linking does.
+# (PREFIX/lib), INCLUDEDIR (PREFIX/include). It needs the binutils, as linking
+# does, and the sources around it.
 set -eu
 
 built=${1:?usage: sh install.sh BUILT}
 here=$(cd "$(dirname "$0")" && pwd)
-prefix=${PREFIX:-/usr/local}
-libdir=${LIBDIR:-$prefix/lib}
-includedir=${INCLUDEDIR:-$prefix/include}
+. "$here/../../scripts/places.sh"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/../../Cargo.toml" | head -n 1)
 : "${version:?no version in Cargo.toml}"
 

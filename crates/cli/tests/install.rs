@@ -64,6 +64,39 @@ fn folders_that_are_there_stay_as_they_are() {
 }
 
 #[test]
+fn packagers_say_where_each_kind_of_file_goes() {
+    skip_unless!(Facility::Tools(&["gcc", "ar", "strip", "objcopy"]));
+    let (built, root) = (built(), Dir::new());
+    let folders = [
+        ("BINDIR", "/opt/bin", "nearfirst"),
+        ("LIBDIR", "/usr/lib/x86_64-linux-gnu", "libnearfirst.so.0"),
+        ("LIBDIR", "/usr/lib/x86_64-linux-gnu", "pkgconfig/nearfirst.pc"),
+        ("INCLUDEDIR", "/usr/include/nearfirst", "nearfirst.h"),
+        ("MANDIR", "/usr/man", "man1/nearfirst.1"),
+        ("DOCDIR", "/usr/share/doc/packages/nearfirst", "docs/guide.md"),
+        ("UNITDIR", "/usr/share/units", "nearfirst-watch.service"),
+        ("ZSHDIR", "/usr/share/zsh/vendor-completions", "_nearfirst"),
+    ];
+    let install = installer("install", root.path(), "/usr").arg(built.path());
+    let install = folders.iter().fold(install, |run, (name, folder, _)| run.env(name, folder));
+    install.run().succeeds();
+    for (name, folder, file) in folders {
+        assert!(root.join(&folder[1..]).join(file).exists(), "{name}");
+    }
+    for others in ["bin", "include/nearfirst.h", "lib/systemd", "share/man", "share/doc/nearfirst"]
+    {
+        assert!(!root.join("usr").join(others).exists(), "{others}");
+    }
+    let text = |name: &str| fs::read_to_string(root.join(name)).expect(name);
+    assert!(text("usr/share/units/nearfirst-watch.service").contains("=/opt/bin/nearfirst watch"));
+    let pc = text("usr/lib/x86_64-linux-gnu/pkgconfig/nearfirst.pc");
+    assert!(pc.contains("libdir=/usr/lib/x86_64-linux-gnu\nincludedir=/usr/include/nearfirst\n"));
+    // It knows by its list where they are.
+    installer("uninstall", root.path(), "/usr").run().succeeds();
+    cmd("find", [root.path()]).arg("!").arg("-type").arg("d").run().prints("");
+}
+
+#[test]
 fn what_only_an_earlier_version_had_goes() {
     skip_unless!(Facility::Tools(&["gcc", "ar", "strip", "objcopy"]));
     let (built, root) = (built(), Dir::new());
