@@ -10,13 +10,6 @@ fi
 action=$1 destdir=$2 PREFIX=$3 built=${4:+$(realpath -m "$4")}
 cd "$(dirname "$0")/.."
 . scripts/places.sh
-case $prefix in
-/*) ;;
-*)
-    echo "install: PREFIX must be an absolute path, not '$prefix'" >&2
-    exit 2
-    ;;
-esac
 
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -70,7 +63,7 @@ stage_all() {
     sed -i "s|\(\.\./\)\?${file%/*}/|../examples/|g" "$texts/docs/c.md"
     sed -i 's|\[bench/README.md\](bench/README.md)|bench/README.md of the sources|' \
         "$texts/README.md"
-    DESTDIR=$stage PREFIX=$prefix sh crates/capi/install.sh "$built"
+    DESTDIR=$stage PREFIX=${prefix:-/} sh crates/capi/install.sh "$built"
     # Plugins of other compilers say there that they cannot read what is not theirs.
     strip_all >/dev/null
     install -d "$stage${list%/*}"
@@ -142,7 +135,7 @@ install)
     copy_all
     know_libraries
     know_units
-    echo "installed under $destdir$prefix"
+    echo "installed under $destdir${prefix:-/}"
     if is_for_systemd; then
         echo 'to measure the devices at every boot: systemctl enable --now nearfirst-calibrate.timer'
         echo 'to fetch ahead for all programs: systemctl enable --now nearfirst-watch'
@@ -150,7 +143,7 @@ install)
     ;;
 uninstall)
     if [ ! -e "$destdir$list" ]; then
-        echo "uninstall: nothing is installed under $destdir$prefix: there is no $destdir$list" >&2
+        echo "uninstall: nothing is installed under $destdir${prefix:-/}: there is no $destdir$list" >&2
         exit 1
     fi
     cp "$destdir$list" "$stage/list"
@@ -158,7 +151,7 @@ uninstall)
     remove_all "$stage/list"
     know_libraries
     know_units
-    echo "removed from $destdir$prefix"
+    echo "removed from $destdir${prefix:-/}"
     if [ -z "$destdir" ] && [ -d "$state" ]; then
         echo "what was measured and learned stays in $state"
     fi

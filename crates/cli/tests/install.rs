@@ -97,6 +97,32 @@ fn packagers_say_where_each_kind_of_file_goes() {
 }
 
 #[test]
+fn a_folder_has_no_slash_at_its_end() {
+    skip_unless!(Facility::Tools(&["gcc", "ar", "strip", "objcopy"]));
+    let (built, root) = (built(), Dir::new());
+    installer("install", root.path(), "/usr//").arg(built.path()).run().succeeds();
+    let text = |name: &str| fs::read_to_string(root.join(name)).expect(name);
+    let unit = text("usr/lib/systemd/system/nearfirst-watch.service");
+    assert!(unit.contains("=/usr/bin/nearfirst watch\n"), "{unit}");
+    assert!(text("usr/lib/pkgconfig/nearfirst.pc").starts_with("prefix=/usr\nlibdir=/usr/lib\n"));
+    assert!(!text("usr/share/nearfirst/installed").contains("//"));
+}
+
+#[test]
+fn a_folder_that_units_cannot_name_is_refused() {
+    let root = Dir::new();
+    for prefix in ["/a b", "/a%b", "/a&b", "/a|b", "relative"] {
+        let run = installer("install", root.path(), prefix).run();
+        run.ends_with(2).complains("install: PREFIX m").complains(&format!("'{prefix}'"));
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../capi/install.sh");
+        let run = cmd("sh", [script]).arg(root.path()).env("PREFIX", prefix).run();
+        run.ends_with(2).complains("install: PREFIX m");
+    }
+    let run = installer("install", root.path(), "/usr").env("LIBDIR", "lib64").run();
+    run.ends_with(2).complains("install: LIBDIR must be an absolute path, not 'lib64'");
+}
+
+#[test]
 fn what_only_an_earlier_version_had_goes() {
     skip_unless!(Facility::Tools(&["gcc", "ar", "strip", "objcopy"]));
     let (built, root) = (built(), Dir::new());
