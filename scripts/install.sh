@@ -7,7 +7,8 @@ if [ $# -lt 3 ]; then
     echo 'usage: install.sh install|uninstall DESTDIR PREFIX [BUILT]' >&2
     exit 2
 fi
-action=$1 destdir=$2 PREFIX=$3 built=${4:+$(realpath -m "$4")}
+action=$1 destdir=${2:+$(realpath -ms "$2")} PREFIX=$3 built=${4:+$(realpath -m "$4")}
+destdir=${destdir%/}
 cd "$(dirname "$0")/.."
 . scripts/places.sh
 

@@ -123,6 +123,17 @@ fn a_folder_that_units_cannot_name_is_refused() {
 }
 
 #[test]
+fn a_relative_stage_lies_where_the_caller_is() {
+    skip_unless!(Facility::Tools(&["gcc", "ar", "strip", "objcopy"]));
+    let (built, root) = (built(), Dir::new());
+    let installer = |what| installer(what, Path::new("stage"), "/usr").dir(root.path());
+    installer("install").arg(built.path()).run().succeeds();
+    assert!(root.join("stage/usr/bin/nearfirst").exists());
+    installer("uninstall").run().succeeds();
+    assert!(!root.join("stage/usr/bin/nearfirst").exists());
+}
+
+#[test]
 fn what_only_an_earlier_version_had_goes() {
     skip_unless!(Facility::Tools(&["gcc", "ar", "strip", "objcopy"]));
     let (built, root) = (built(), Dir::new());
