@@ -1,7 +1,8 @@
 #!/bin/bash
 # install.sh install|uninstall DESTDIR PREFIX [BUILT]: the command, its man pages and completions,
 # the C library, and the systemd units that calibrate at boot. What was built lies in BUILT; without it,
-# in target/release, and is built if need be. Folders of the environment: see places.sh.
+# in target/release, and is built if need be. Of the environment: the folders of places.sh, and
+# STRIP (`:` for none), OBJCOPY, NM, LD and AR.
 set -euo pipefail
 if [ $# -lt 3 ]; then
     echo 'usage: install.sh install|uninstall DESTDIR PREFIX [BUILT]' >&2
@@ -20,10 +21,10 @@ list=$prefix/share/nearfirst/installed
 # Where root's commands and the services keep what they measured and learned.
 state=/var/lib/nearfirst
 
-# What debuggers want stays where it was built; it is many times as large.
+# What debuggers want stays where it was built; it is many times as large. A tool may be told with options.
 strip_all() {
-    strip --strip-debug "$stage$bindir/nearfirst" "$stage$libdir"/libnearfirst.so.*.*
-    strip --strip-unneeded "$stage$libdir/libnearfirst.a"
+    ${STRIP:-strip} --strip-debug "$stage$bindir/nearfirst" "$stage$libdir"/libnearfirst.so.*.*
+    ${STRIP:-strip} --strip-unneeded "$stage$libdir/libnearfirst.a"
 }
 
 stage_all() {

@@ -3,8 +3,8 @@
 #
 # BUILT is the folder that holds libnearfirst_c.so and libnearfirst_c.a, such
 # as target/release. Environment: DESTDIR, PREFIX (/usr/local), LIBDIR
-# (PREFIX/lib), INCLUDEDIR (PREFIX/include). It needs the binutils, as linking
-# does, and the sources around it.
+# (PREFIX/lib), INCLUDEDIR (PREFIX/include); NM, LD, OBJCOPY and AR for other
+# tools than the binutils of these names. It needs the sources around it.
 set -eu
 
 built=${1:?usage: sh install.sh BUILT}
@@ -25,14 +25,14 @@ done
 # so on that are in it are not those that a program may have beside it.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-nm -D --defined-only --format=posix "$built/libnearfirst_c.so" | cut -d ' ' -f 1 > "$work/shown"
+${NM:-nm} -D --defined-only --format=posix "$built/libnearfirst_c.so" | cut -d ' ' -f 1 > "$work/shown"
 sed 's/^/--undefined=/' "$work/shown" > "$work/needed"
-ld -r --gc-sections --force-group-allocation "@$work/needed" -o "$work/whole.o" \
+${LD:-ld} -r --gc-sections --force-group-allocation "@$work/needed" -o "$work/whole.o" \
     "$built/libnearfirst_c.a"
-objcopy --keep-global-symbols="$work/shown" --remove-section=.llvmbc --remove-section=.llvmcmd \
+${OBJCOPY:-objcopy} --keep-global-symbols="$work/shown" --remove-section=.llvmbc --remove-section=.llvmcmd \
     "$work/whole.o" "$work/nearfirst.o"
 rm -f "$lib/libnearfirst.a"
-ar rcs "$lib/libnearfirst.a" "$work/nearfirst.o"
+${AR:-ar} rcs "$lib/libnearfirst.a" "$work/nearfirst.o"
 chmod 644 "$lib/libnearfirst.a"
 # The soname (build.rs) is libnearfirst.so.0.
 install -m 755 "$built/libnearfirst_c.so" "$lib/libnearfirst.so.$version"

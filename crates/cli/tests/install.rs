@@ -134,6 +134,21 @@ fn a_relative_stage_lies_where_the_caller_is() {
 }
 
 #[test]
+fn other_tools_do_their_work_if_they_are_told() {
+    skip_unless!(Facility::Tools(&["gcc", "ar", "strip", "objcopy"]));
+    let (built, root) = (built(), Dir::new());
+    let install = || installer("install", root.path(), "/usr").arg(built.path());
+    install().env("STRIP", ":").run().succeeds();
+    let program = fs::metadata(root.join("usr/bin/nearfirst")).expect("there").len();
+    assert_eq!(program, fs::metadata(built.join("nearfirst")).expect("there").len());
+    for tool in ["STRIP", "OBJCOPY", "NM", "LD", "AR"] {
+        let run = install().env(tool, "/no/such/tool --at-all").run();
+        assert_ne!(run.code(), 0, "{tool}");
+        run.complains("/no/such/tool");
+    }
+}
+
+#[test]
 fn what_only_an_earlier_version_had_goes() {
     skip_unless!(Facility::Tools(&["gcc", "ar", "strip", "objcopy"]));
     let (built, root) = (built(), Dir::new());
