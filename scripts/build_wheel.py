@@ -1,7 +1,6 @@
 """Builds wheels with maturin, and puts the command `nearfirst` into them.
 
-By maturin alone a wheel has a module or a program. Where the sources of the command are not
-there, as in a source distribution, the wheel is without it.
+By maturin alone a wheel has a module or a program.
 """
 
 from __future__ import annotations
@@ -62,8 +61,7 @@ def _settings(config_settings: Mapping[str, Any] | None = None, *_: Any, **__: A
 
 
 def _with_command(folder: str, name: str, settings: list[str]) -> str:
-    if (ROOT / "crates" / "cli").exists():
-        _add_script(Path(folder, name), "nearfirst", _command(settings).read_bytes())
+    _add_script(Path(folder, name), "nearfirst", _command(settings).read_bytes())
     return name
 
 

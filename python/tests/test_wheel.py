@@ -1,8 +1,12 @@
-"""What the build puts into a wheel beside maturin's."""
+"""What the build puts into a wheel beside maturin's, and what sources it has."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,7 +14,10 @@ from typing import Any
 import pytest
 
 pytest.importorskip("maturin")
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+ROOT = Path(__file__).parents[2]
+# Cargo keeps there what it has fetched.
+HOME = os.environ.get("HOME", "/")
+sys.path.insert(0, str(ROOT / "scripts"))
 build_wheel: Any = pytest.importorskip("build_wheel")
 
 
@@ -44,3 +51,26 @@ def test_a_program_is_added_and_the_record_stays_as_it_was(tmp_path: Path) -> No
 def test_the_program_is_for_the_machine_of_the_wheel(settings: Any, expected: list[str]) -> None:
     told = build_wheel._target(build_wheel._settings(settings))  # noqa: SLF001
     assert told[1:] == expected
+
+
+def _resolves(folder: Path) -> bool:
+    """Whether all that the lock of a workspace names is known, and it names all."""
+    command = ["cargo", "metadata", "--locked", "--format-version=1"]
+    return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not shutil.which("cargo"), reason="there is no cargo")
+def test_the_sources_are_those_that_their_lock_is_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", HOME)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+    if not _resolves(ROOT):
+        pytest.skip("the registry of crates cannot be reached")
+    monkeypatch.chdir(ROOT)
+    name = build_wheel.build_sdist(str(tmp_path))
+    with tarfile.open(tmp_path / name) as archive:
+        archive.extractall(tmp_path, filter="data")
+    sources = tmp_path / name.removesuffix(".tar.gz")
+    assert (sources / "crates/cli/src/main.rs").exists()
+    assert _resolves(sources)
