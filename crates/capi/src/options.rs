@@ -127,7 +127,7 @@ impl SetOptions {
         if flag(self.names_as_they_stand, "names_as_they_stand")? {
             return Ok(vec![Spec::list(names(&texts))]);
         }
-        let parsed = texts.iter().map(|text| Spec::parse(text.to_bytes()));
+        let parsed = texts.iter().map(|text| Spec::parse(text.to_bytes()).and_then(Spec::checked));
         let specs: Vec<Spec> = parsed
             .collect::<Result<_, _>>()
             .map_err(|error| Failure::new(libc::EINVAL, error.to_string()))?;

@@ -141,6 +141,8 @@ impl Spec {
     ///   nothing else does. In a URL, `%` is always percent-encoding.
     /// - Everything else is a pattern, as for [`Spec::glob`].
     ///
+    /// Whether its braces can be read is left to [`Spec::checked`].
+    ///
     /// # Errors
     /// A query without its end or that is not UTF-8, a second query or program,
     /// wildcards in the prefix of one, `@` without a name.

@@ -286,6 +286,8 @@ static void what_is_wrong_is_an_error(void) {
     CHECK(calls == 5000);
     FAILS(setOpen(NULL), -1, EINVAL, "spec is null");
     FAILS(setOpen("files/\\select"), -1, EINVAL, "files/");
+    FAILS(nf_set_open("{"), -1, EINVAL, "{");
+    FAILS(nf_set_open("/x/{1..999999999}"), -1, EINVAL, "/x/{1..999999999}");
     FAILS(nf_set_open_with(NULL, 1, NULL, 0), -1, EINVAL, "specs is null");
     int set = setOpen("files/00.txt");
     FAILS(setMember(set, NULL), -1, EINVAL, "name is null");
