@@ -81,8 +81,8 @@ int sets_member(int s, const char *name);
 
 // `setSize`: how many members there are; waits until listing ends.
 //
-// Returns the number, or -1 with `errno`: `EBADF`, or, where there are none, that of
-// what could not be listed.
+// Returns the number, or -1 with `errno`: `EBADF`, `EOVERFLOW` (it does not fit a `long`), or,
+// where there are none, that of what could not be listed.
 long sets_size(int s);
 
 // `setDigest`: the name of the `index`-th member, from 0 on in the order that

@@ -253,7 +253,7 @@ fn begin(fd: c_int, preferred_size: c_long, separator: Option<u8>) -> Result<c_l
     Ok(answer)
 }
 
-fn fitting<T: Copy + Display, U: TryFrom<T>>(value: T) -> Result<U, Failure> {
+pub(crate) fn fitting<T: Copy + Display, U: TryFrom<T>>(value: T) -> Result<U, Failure> {
     U::try_from(value).map_err(|_| {
         let bits = size_of::<U>() * 8;
         Failure::new(libc::EOVERFLOW, format!("{value} does not fit an integer of {bits} bits"))

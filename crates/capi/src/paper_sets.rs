@@ -12,6 +12,7 @@ use crate::error::{Failure, answer};
 use crate::iterate::{NO_CALL, nf_set_iterate};
 use crate::joins::{nf_set_intersect, nf_set_union, restricted};
 use crate::memory::null;
+use crate::paper::fitting;
 use crate::sets::{nf_set_close, nf_set_open, nf_set_rewind};
 
 thread_local! {
@@ -135,11 +136,11 @@ pub unsafe extern "C" fn sets_member(s: c_int, name: *const c_char) -> c_int {
 
 /// `setSize`: how many members there are; waits until listing ends.
 ///
-/// Returns the number, or -1 with `errno`: `EBADF`, or, where there are none, that of
-/// what could not be listed.
+/// Returns the number, or -1 with `errno`: `EBADF`, `EOVERFLOW` (it does not fit a `long`), or,
+/// where there are none, that of what could not be listed.
 #[unsafe(no_mangle)]
 pub extern "C" fn sets_size(s: c_int) -> c_long {
-    nf_set_size(s)
+    as_long(nf_set_size(s))
 }
 
 /// `setDigest`: the name of the `index`-th member, from 0 on in the order that
@@ -164,7 +165,12 @@ pub unsafe extern "C" fn sets_digest(
         return -1;
     };
     // SAFETY: as promised to this function.
-    unsafe { nf_set_digest(s, index, name, capacity, std::ptr::null_mut()) }
+    as_long(unsafe { nf_set_digest(s, index, name, capacity, std::ptr::null_mut()) })
+}
+
+/// What a call gave, as the paper's type, which has 32 bits on some machines.
+fn as_long(given: i64) -> c_long {
+    answer(-1, || fitting(given))
 }
 
 /// `setRewind`: evaluates the spec anew; every member comes again.
