@@ -61,14 +61,7 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Where the parts of an object are now.
     fn locate(&self, entry: &Entry) -> Answer<'_, Vec<Extent>> {
-        let device = self.device(&entry.name);
-        let (device, place) = if entry.tier.is_cold() {
-            (device.cold_tier(), Place::Cold)
-        } else {
-            (device, Place::Far)
-        };
-        let whole = entry.size.map(|length| Extent { offset: 0, length, device, place });
-        futures::future::ready(Ok(whole.into_iter().collect())).boxed()
+        futures::future::ready(Ok(whole(entry, self.device(&entry.name)))).boxed()
     }
 
     /// A sum of the bytes of the version that `entry` knows, if the store keeps one and tells it
@@ -93,10 +86,18 @@ pub trait Store: Send + Sync + fmt::Debug {
     }
 
     /// The object's file, if it is one of this machine: it is then brought
-    /// near in the page cache and read through a descriptor.
+    /// near in the page cache and read through a descriptor. Its device and its parts are those of
+    /// the file.
     fn file(&self, _name: &Name) -> Option<PathBuf> {
         None
     }
+}
+
+/// Where the parts of an object are that lies on its device as a whole; nowhere, if its size is not known.
+pub(crate) fn whole(entry: &Entry, device: Device) -> Vec<Extent> {
+    let (device, place) =
+        if entry.tier.is_cold() { (device.cold_tier(), Place::Cold) } else { (device, Place::Far) };
+    entry.size.map(|length| Extent { offset: 0, length, device, place }).into_iter().collect()
 }
 
 /// In which order the names of several listings come that are under way side by side.

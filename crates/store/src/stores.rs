@@ -83,12 +83,13 @@ impl Stores {
     pub fn new(costs: Arc<Costs>, options: &StoresOptions) -> Self {
         #[cfg(any(feature = "object", feature = "web"))]
         let hosts = Arc::new(Hosts::new(options.permissions.private_links));
+        let files: Arc<dyn Store> = Arc::new(Files::new(Arc::clone(&costs)));
         Self {
             answer_max: options.answer_max,
             bindings: options.bindings.clone(),
             schemes: options.schemes.clone(),
             #[cfg(feature = "object")]
-            objects: crate::object::Objects::new(options, Arc::clone(&hosts)),
+            objects: crate::object::Objects::new(options, Arc::clone(&hosts), Arc::clone(&files)),
             programs: Arc::new(crate::Programs::new(
                 options.permissions.programs,
                 Arc::clone(&costs),
@@ -103,7 +104,7 @@ impl Stores {
             )),
             #[cfg(any(feature = "object", feature = "web"))]
             hosts,
-            files: Arc::new(Files::new(Arc::clone(&costs))),
+            files,
             under_way: Arc::default(),
             costs,
         }

@@ -41,13 +41,14 @@ use crate::{Error, Name, Store, StoresOptions};
 pub(crate) struct Objects {
     options: StoresOptions,
     hosts: Arc<Hosts>,
+    files: Arc<dyn Store>,
     open: Mutex<HashMap<String, Arc<dyn Store>>>,
 }
 
 impl Objects {
-    /// Opened by these options.
-    pub(crate) fn new(options: &StoresOptions, hosts: Arc<Hosts>) -> Self {
-        Self { options: options.clone(), hosts, open: Mutex::default() }
+    /// Opened by these options; `files` says where the files of this machine are.
+    pub(crate) fn new(options: &StoresOptions, hosts: Arc<Hosts>, files: Arc<dyn Store>) -> Self {
+        Self { options: options.clone(), hosts, files, open: Mutex::default() }
     }
 
     /// The store of an object; `None` of a scheme that is not one of these.
@@ -71,11 +72,11 @@ impl Objects {
     }
 
     fn opened(&self, root: Root) -> Result<Option<Arc<dyn Store>>, Error> {
-        let Self { options, hosts, .. } = self;
+        let Self { options, hosts, files, .. } = self;
         let environment = |name: &str| std::env::var(name).ok();
         Ok(match root.scheme().as_str() {
             "s3" | "s3a" => Some(Arc::new(s3::Bucket::open(root, options, &environment)?)),
-            _ => remote::Remote::open(root, options, &environment, hosts)?
+            _ => remote::Remote::open(root, options, &environment, hosts, files)?
                 .map(|store| Arc::new(store) as _),
         })
     }

@@ -1,6 +1,6 @@
 //! Servers that `OpenDAL` speaks to: Google and Azure, `WebDAV`, SFTP, HDFS, and files by URL.
 
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use futures::{FutureExt as _, StreamExt as _, TryFutureExt as _, TryStreamExt as
 use opendal::options::{ListOptions, ReaderOptions};
 use opendal::raw::normalize_path;
 use opendal::{EntryMode, HttpTransporter, Lister, Metadata, OperationContext, Operator};
-use sled::Device;
+use sled::{Device, Extent};
 
 use super::error::{from_opendal, is_broken_session};
 use super::folder;
@@ -27,6 +27,7 @@ use super::wire::{Redirects, Wire};
 use crate::exchange::{Cover, Hosts, covered};
 use crate::local::taking_ends;
 use crate::patience::patiently;
+use crate::store::whole;
 use crate::{
     Answer, Checksum, Entries, Entry, Error, FirstBytes, Name, Query, Reading, Store,
     StoresOptions, Version, unix_parts,
@@ -48,6 +49,8 @@ struct Inner {
     service: Service,
     wire: Wire,
     device: Device,
+    /// Who knows where those lie that are files of this machine.
+    files: Arc<dyn Store>,
     answer_max: Duration,
     /// Whether a read can be told which version it is to be of.
     pins: bool,
@@ -60,6 +63,7 @@ impl Remote {
         options: &StoresOptions,
         environment: Environment<'_>,
         hosts: &Arc<Hosts>,
+        files: &Arc<dyn Store>,
     ) -> Result<Option<Self>, Error> {
         let Some(service) = services::open(&root, &options.storage, environment)? else {
             return Ok(None);
@@ -74,6 +78,7 @@ impl Remote {
         Ok(Some(Self(Arc::new(Inner {
             // It is shown, and kept in a file.
             device: Device::new(root.name("").redacted().to_string()),
+            files: Arc::clone(files),
             wire: Wire::new(options.answer_max, redirects)?,
             answer_max: options.answer_max,
             pins: service.operator.info().capability().read_with_if_match,
@@ -84,8 +89,11 @@ impl Remote {
 }
 
 impl Store for Remote {
-    fn device(&self, _name: &Name) -> Device {
-        self.0.device.clone()
+    fn device(&self, name: &Name) -> Device {
+        match self.file(name) {
+            Some(path) => self.0.files.device(&Name::from(path.as_path())),
+            None => self.0.device.clone(),
+        }
     }
 
     fn stat(&self, name: &Name) -> Answer<'_, Entry> {
@@ -104,6 +112,16 @@ impl Store for Remote {
             return stream::once(async { Err(error) }).boxed();
         };
         glob::entries(Arc::new(self.clone()), self.0.root.clone(), pattern, *sequence)
+    }
+
+    fn locate(&self, entry: &Entry) -> Answer<'_, Vec<Extent>> {
+        match self.file(&entry.name) {
+            Some(path) => {
+                let name = Name::from(path.as_path());
+                self.0.files.locate(&Entry { name, ..entry.clone() })
+            }
+            None => ready(Ok(whole(entry, self.0.device.clone()))).boxed(),
+        }
     }
 
     fn checksum(&self, entry: &Entry) -> Answer<'_, Option<Checksum>> {

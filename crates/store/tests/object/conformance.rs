@@ -15,6 +15,7 @@ use futures::StreamExt as _;
 use nearfirst_store::wrap::{Faulty, Pace, Recording, Throttled};
 use nearfirst_store::{Entry, Error, Name, Query, leave_signals_to_others};
 use rustix::process::Signal;
+use sled::Place;
 use testkit::server::{Gcs, Nginx, S3, Sftp, WebDav};
 use testkit::{Dir, cmd, program, skip_unless};
 
@@ -256,11 +257,27 @@ fn files_by_url_conform() {
     links_are_followed(&dir, &put, &at);
     what_is_no_file_is_not_opened(&dir, &at);
     names_are_those_that_are_there(&dir, &at);
+    they_lie_where_they_do_by_their_paths(&stores, &dir, &at);
     let name = Name::from(at("d/a.txt"));
     assert_eq!(open(&stores, &at("")).file(&name), Some(dir.join("d/a.txt")));
     let by_host = format!("file://localhost{}", dir.join("d/a.txt").display());
     let name = Name::from(by_host.as_str());
     assert_eq!(open(&stores, &by_host).file(&name), Some(dir.join("d/a.txt")));
+}
+
+fn they_lie_where_they_do_by_their_paths(
+    stores: &dyn Source,
+    dir: &Dir,
+    at: &dyn Fn(&str) -> String,
+) {
+    let path = dir.create("near", "just written, so still in memory").display().to_string();
+    let place_of = |name: &str| {
+        let (store, name) = (open(stores, name), Name::from(name));
+        (store.device(&name), run(store.locate(&Entry::named(name))).unwrap())
+    };
+    let (device, extents) = place_of(&at("near"));
+    assert_eq!(extents[0].place, Place::Near);
+    assert_eq!((device, extents), place_of(&path));
 }
 
 /// Each is read as it is listed; one that no URL can say is told of.
