@@ -44,6 +44,25 @@ impl fmt::Display for Error {
     }
 }
 
+impl From<Error> for store::Error {
+    fn from(error: Error) -> Self {
+        let reason = error.reason();
+        match error {
+            Error::Io { path, source } => Self::Io { path, source },
+            Error::Truncated { path, .. } => Self::Changed { name: path.as_path().into() },
+            Error::Stalled { path, .. } => {
+                Self::io(path, io::Error::new(io::ErrorKind::TimedOut, reason))
+            }
+        }
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        store::Error::from(error).into()
+    }
+}
+
 impl Error {
     /// The reason without the path, for messages that name the path themselves.
     pub fn reason(&self) -> String {
@@ -84,6 +103,22 @@ mod tests {
         ] {
             assert_eq!(error.reason(), reason);
             assert_eq!(error.to_string(), format!("a: b.log: {reason}"));
+        }
+    }
+
+    #[test]
+    fn what_a_scan_meets_is_an_error_of_its_file() {
+        let path = || PathBuf::from("a");
+        let lost = Error::Io { path: path(), source: io::Error::from_raw_os_error(libc::EIO) };
+        let short = Error::Truncated { path: path(), expected: 5, found: 3 };
+        let late = Error::Stalled { path: path(), offset: 7, limit: Duration::from_secs(2) };
+        let told = late.to_string();
+        for (error, number) in [(lost, libc::EIO), (short, libc::ESTALE), (late, libc::ETIMEDOUT)] {
+            let error = store::Error::from(error);
+            assert_eq!(error.system_number(), Some(number), "{error}");
+            if number == libc::ETIMEDOUT {
+                assert_eq!(error.to_string(), told);
+            }
         }
     }
 }
