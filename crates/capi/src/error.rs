@@ -78,20 +78,7 @@ impl From<&MemberError> for Failure {
 }
 
 fn errno_of_store(error: &nearfirst::Error) -> c_int {
-    use nearfirst::Error as E;
-    match error {
-        E::Io { source, .. } => errno_of(source),
-        E::Stalled { .. } => libc::ETIMEDOUT,
-        E::Offline { .. } | E::Cold { .. } | E::Recalling { .. } => libc::EREMOTEIO,
-        E::NotFound { .. } | E::NamesNothing { .. } => libc::ENOENT,
-        E::Denied { .. } => libc::EACCES,
-        E::Busy { .. } => libc::EBUSY,
-        E::Interrupted { .. } => libc::ECONNRESET,
-        E::Changed { .. } => libc::ESTALE,
-        E::Unsupported { .. } => libc::EOPNOTSUPP,
-        E::Refused { .. } => libc::EINVAL,
-        _ => libc::EIO,
-    }
+    error.system_number().unwrap_or(libc::EIO)
 }
 
 fn errno_of(error: &io::Error) -> c_int {

@@ -60,11 +60,7 @@ pub(crate) fn of(py: Python<'_>, about: &Name, error: &Error) -> PyErr {
         made.set_cause(py, Some(cause.clone_ref(py)));
         return made;
     }
-    let errno = match error {
-        Error::Io { source, .. } => nearfirst::system_number(source),
-        _ => None,
-    };
-    let made = raised(py, class(error), &about, error.reason(), errno);
+    let made = raised(py, class(error), &about, error.reason(), error.system_number());
     if let Error::Busy { retry_after: Some(wait), .. } = error {
         // The class has it; another that stands in for it may not.
         drop(made.value(py).setattr("retry_after", wait.as_secs_f64()));

@@ -91,21 +91,9 @@ impl std::error::Error for MemberError {
 }
 
 impl From<MemberError> for io::Error {
+    /// Of the [kind](Error::kind) of the cause.
     fn from(error: MemberError) -> Self {
-        let kind = match error.cause.as_ref() {
-            // Who reads on would meet what is kept for ever.
-            Error::Io { source, .. } if source.kind() == io::ErrorKind::Interrupted => {
-                io::ErrorKind::Other
-            }
-            Error::Io { source, .. } => source.kind(),
-            Error::NotFound { .. } | Error::NamesNothing { .. } => io::ErrorKind::NotFound,
-            Error::Denied { .. } => io::ErrorKind::PermissionDenied,
-            Error::Stalled { .. } => io::ErrorKind::TimedOut,
-            Error::Interrupted { .. } => io::ErrorKind::ConnectionAborted,
-            Error::Unsupported { .. } => io::ErrorKind::Unsupported,
-            _ => io::ErrorKind::Other,
-        };
-        Self::new(kind, error)
+        Self::new(error.cause.kind(), error)
     }
 }
 

@@ -252,11 +252,7 @@ fn a_copy_that_its_disk_has_no_room_for_names_the_folder() {
         let mut member = only(&set(&engine, [server.url("/large")])).expect("it can be read");
         let error = file(&mut member).unwrap_err();
         assert!(error.to_string().contains(&full), "{error}");
-        let number = match &*error.cause {
-            Error::Io { source, .. } => store::system_number(source),
-            _ => None,
-        };
-        assert_eq!(number, Some(libc::ENOSPC));
+        assert_eq!(error.cause.system_number(), Some(libc::ENOSPC));
         // What was taken for the copy is gone: the rest of it must not pass for the whole.
         let again =
             [file(&mut member).map(drop), member.chunk().map(drop), member.read().map(drop)];

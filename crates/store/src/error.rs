@@ -20,6 +20,8 @@ const REASON_BYTES_MAX: usize = 1000;
 /// Why an object could not be listed, asked about or read.
 ///
 /// As text it names the object, without the password that a URL may hold, and [its reason](Error::reason).
+/// What the system says of a file is [`Error::Io`], what a server or a pattern says has a variant of its
+/// own: [`Error::kind`] is the same of both.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -162,6 +164,13 @@ impl fmt::Display for Error {
     }
 }
 
+impl From<Error> for io::Error {
+    /// Of the same [kind](Error::kind), with the error in it, and so its [number](system_number).
+    fn from(error: Error) -> Self {
+        Self::new(error.kind(), error)
+    }
+}
+
 impl Error {
     /// An [`Error::Interrupted`].
     pub fn interrupted(name: impl Into<Name>, reason: impl Into<String>) -> Self {
@@ -240,6 +249,42 @@ impl Error {
     /// Whether another attempt at the same may succeed.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Interrupted { .. })
+    }
+
+    /// What the standard library calls it: `NotFound` of a file, an object or a pattern that is not
+    /// there, `PermissionDenied` where the system or a server does not let this user read it.
+    ///
+    /// Never `Interrupted`: whoever reads asks again then, and would meet for ever what is kept.
+    pub fn kind(&self) -> io::ErrorKind {
+        let kind = match (self, self.system_number()) {
+            (Self::Io { source, .. }, _) => source.kind(),
+            (_, Some(number)) => io::Error::from_raw_os_error(number).kind(),
+            (_, None) => io::ErrorKind::Other,
+        };
+        if kind == io::ErrorKind::Interrupted { io::ErrorKind::Other } else { kind }
+    }
+
+    /// The number that the system gives such an error, or gave this one.
+    pub fn system_number(&self) -> Option<i32> {
+        let errno = match self {
+            Self::Io { source, .. } => {
+                // Of what did not answer in time no system said so.
+                let is_late = source.kind() == io::ErrorKind::TimedOut;
+                let late = is_late.then_some(Errno::TIMEDOUT.raw_os_error());
+                return system_number(source).or(late);
+            }
+            Self::Stalled { .. } => Errno::TIMEDOUT,
+            Self::Offline { .. } | Self::Cold { .. } | Self::Recalling { .. } => Errno::REMOTEIO,
+            Self::NotFound { .. } | Self::NamesNothing { .. } => Errno::NOENT,
+            Self::Denied { .. } => Errno::ACCESS,
+            Self::Busy { .. } => Errno::BUSY,
+            Self::Interrupted { .. } => Errno::CONNRESET,
+            Self::Changed { .. } => Errno::STALE,
+            Self::Unsupported { .. } => Errno::OPNOTSUPP,
+            Self::Refused { .. } => Errno::INVAL,
+            Self::NothingToRead { .. } => return None,
+        };
+        Some(errno.raw_os_error())
     }
 
     /// An [`Error::Io`] about `path`.
@@ -330,6 +375,7 @@ pub fn system_number(error: &io::Error) -> Option<i32> {
     let mut under: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = under {
         let number = error.downcast_ref().and_then(io::Error::raw_os_error);
+        let number = number.or_else(|| error.downcast_ref().and_then(Error::system_number));
         if number.is_some() {
             return number;
         }
@@ -507,6 +553,33 @@ mod tests {
         }
         let nameless = Error::NotFound { name: Name::from("") };
         assert_eq!(nameless.to_string(), "'': No such file or directory");
+    }
+
+    #[test]
+    fn what_files_and_objects_have_in_common_is_of_one_kind_and_number() {
+        let name = || Name::from("a");
+        let denied = Error::Denied { name: name(), reason: String::new() };
+        let busy = Error::Busy { name: name(), retry_after: None, reason: String::new() };
+        let cold = Error::Cold { name: name(), class: String::new() };
+        let other = io::Error::from_raw_os_error(libc::EREMOTEIO).kind();
+        for (error, kind, number) in [
+            (Error::io("a", Errno::NOENT), io::ErrorKind::NotFound, libc::ENOENT),
+            (Error::NotFound { name: name() }, io::ErrorKind::NotFound, libc::ENOENT),
+            (Error::io("a", Errno::ACCESS), io::ErrorKind::PermissionDenied, libc::EACCES),
+            (denied, io::ErrorKind::PermissionDenied, libc::EACCES),
+            (Error::io("a", io::ErrorKind::TimedOut), io::ErrorKind::TimedOut, libc::ETIMEDOUT),
+            (Error::io("a", Errno::INTR), io::ErrorKind::Other, libc::EINTR),
+            (Error::interrupted("a", ""), io::ErrorKind::ConnectionReset, libc::ECONNRESET),
+            (busy, io::ErrorKind::ResourceBusy, libc::EBUSY),
+            (Error::Changed { name: name() }, io::ErrorKind::StaleNetworkFileHandle, libc::ESTALE),
+            (cold, other, libc::EREMOTEIO),
+        ] {
+            assert_eq!((error.kind(), error.system_number()), (kind, Some(number)), "{error}");
+            let text = error.to_string();
+            let same = io::Error::from(error);
+            assert_eq!((same.kind(), system_number(&same)), (kind, Some(number)), "{text}");
+            assert_eq!(same.to_string(), text);
+        }
     }
 
     #[test]

@@ -37,11 +37,8 @@ impl Target {
     /// come and go, and FUSE mounts of a user are closed even to root.
     pub(super) fn may_be_passed_over(&self, error: &Error) -> bool {
         let Self::Places { asked_for: false, may_stall: true, .. } = self else { return false };
-        match error {
-            Error::Io { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
-            Error::Stalled { .. } | Error::NothingToRead { .. } => true,
-            _ => false,
-        }
+        error.kind() == io::ErrorKind::PermissionDenied
+            || matches!(error, Error::Stalled { .. } | Error::NothingToRead { .. })
     }
 }
 

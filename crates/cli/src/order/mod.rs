@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueHint;
-use nearfirst::{Cost, Costs, Error, Name, Plan, Spec, fetch};
+use nearfirst::{Cost, Costs, Name, Plan, Spec, fetch};
 use set::Names;
 use store::uninterrupted;
 
@@ -294,8 +294,8 @@ fn cost(costs: &Costs, name: &[u8], plan: Plan, answers: &mut Answers) -> Option
         Ok(sleds) => sleds,
         Err(error) => {
             messages::error(format_args!("{}: {}", human::name(path), error.reason()));
-            let is_missing = matches!(&error, Error::Io { source, .. }
-                if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory));
+            let is_missing =
+                matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
             return (!is_missing).then_some(Cost::Unasked);
         }
     };

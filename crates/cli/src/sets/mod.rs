@@ -311,7 +311,7 @@ pub(crate) fn reason(cause: &Error) -> String {
             let below = shown(name);
             format!("{}; what is below it is {}/**", cause.reason(), below.trim_end_matches('/'))
         }
-        Error::Io { source, .. } if source.kind() == ErrorKind::IsADirectory => {
+        _ if cause.kind() == ErrorKind::IsADirectory => {
             format!("{}; 'FOLDER/**' is all files below one", cause.reason())
         }
         _ => cause.reason(),

@@ -253,7 +253,7 @@ impl Asking<'_> {
                     lock(&self.dead).entry(on).or_insert_with(|| (folder.to_owned(), error));
                 }
                 // Deleted since its folder was read.
-                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
                     messages::error(format_args!("{}: {}", human::name(path), error.reason()));
                 }

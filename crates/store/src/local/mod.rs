@@ -313,7 +313,7 @@ impl Local {
         };
         let file = match opened {
             // Who may not read it may still learn where it would come from.
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 return Ok(wholly(status, Place::Unknown, Reason::NotOwner));
             }
             opened => Opened::new(opened?, status.backing.may_stall()),

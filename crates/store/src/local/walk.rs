@@ -207,14 +207,12 @@ impl Walk {
 }
 
 fn is_nowhere(error: &Error) -> bool {
-    let Error::Io { source, .. } = error else { return false };
-    matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Whether a link leads back to itself.
 fn is_loop(error: &Error) -> bool {
-    let Error::Io { source, .. } = error else { return false };
-    source.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+    error.system_number() == Some(Errno::LOOP.raw_os_error())
 }
 
 #[cfg(test)]
