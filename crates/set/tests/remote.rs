@@ -387,6 +387,29 @@ fn tasks_of_the_engines_own_runtime_may_wait_for_members_that_are_compared() {
 }
 
 #[test]
+fn tasks_of_the_engines_own_runtime_may_read_members_that_are_on_their_way() {
+    // More than it has threads.
+    const TASKS: u64 = 8;
+    let server = Misbehaving::new();
+    let urls: Vec<String> = (0..TASKS).map(|number| format!("/{number}")).collect();
+    for url in &urls {
+        server.answer(url, Answer::bytes(pattern(6_000_000, 3)));
+    }
+    let engine = engine(small(), &[]);
+    let set = set(&engine, urls.iter().map(|url| server.url(url)));
+    let members: Vec<Member> = set.iter().map(|member| member.expect("it can be read")).collect();
+    let (came, bytes) = mpsc::channel();
+    for member in members {
+        let came = came.clone();
+        engine.handle().spawn(async move { came.send(member.read().map(|bytes| bytes.len())) });
+    }
+    for _ in 0..TASKS {
+        let came = bytes.recv_timeout(Duration::from_mins(1)).expect("a member comes");
+        assert_eq!(came.expect("it is whole"), 6_000_000);
+    }
+}
+
+#[test]
 fn what_knows_no_length_and_breaks_is_read_to_its_end_and_not_to_that_of_a_part() {
     let server = Misbehaving::new();
     let whole = |bytes: &[u8]| Answer::bytes(bytes).ignores_ranges().chunked();

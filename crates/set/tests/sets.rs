@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use fetch::engine::{Engine, EngineOptions};
 use fetch::scheduler::Limits;
 use futures::channel::mpsc::UnboundedSender;
-use futures::{StreamExt as _, stream};
+use futures::{FutureExt as _, StreamExt as _, stream};
 use nearfirst_set::{Duplicates, MemberError, Order, Rank, Set, SetOptions, Spec, Turn};
 use store::{Costs, Entry, Name, Stores, StoresOptions};
 use tempfile::TempDir;
@@ -170,6 +170,36 @@ fn a_task_may_wait_for_many_names() {
     let runtime =
         tokio::runtime::Builder::new_current_thread().build().expect("it needs no thread");
     assert_eq!(runtime.block_on(async { set.size() }), 20_000);
+}
+
+#[test]
+fn tasks_of_the_engines_own_runtime_may_wait_for_members() {
+    // More than it has threads.
+    const TASKS: usize = 8;
+    let (engine, folder) = (engine(), folder(&["a"]));
+    let (came, members) = mpsc::channel();
+    for _ in 0..TASKS {
+        let (set, came) = (set(&engine, &folder, "*", SetOptions::default()), came.clone());
+        engine.handle().spawn(async move { came.send(contents(&set)) });
+    }
+    for _ in 0..TASKS {
+        assert_eq!(members.recv_timeout(PATIENCE), Ok(vec!["a".to_owned()]));
+    }
+}
+
+#[test]
+fn tasks_of_a_runtime_of_the_callers_may_wait_for_members() {
+    let (engine, folder) = (engine(), folder(&["a"]));
+    let set = || set(&engine, &folder, "*", SetOptions::default());
+    let one_thread = tokio::runtime::Builder::new_current_thread().build().expect("as it is");
+    let tasks = tokio::task::LocalSet::new();
+    let (of_one, of_the_engines) = (set(), set());
+    let _entered = engine.handle().enter();
+    let of_one = one_thread.spawn(async move { contents(&of_one) });
+    assert_eq!(one_thread.block_on(of_one).expect("it does not panic"), ["a"]);
+    let of_the_engines = tasks.spawn_local(async move { contents(&of_the_engines) });
+    engine.handle().block_on(tasks);
+    assert_eq!(of_the_engines.now_or_never().expect("it ended").expect("without panic"), ["a"]);
 }
 
 #[test]

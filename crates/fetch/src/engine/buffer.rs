@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
+use super::blocking::blocking;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 
 /// Bytes read back from a spill file at a time.
@@ -91,6 +92,10 @@ impl Buffer {
 
     /// Takes the next bytes out, waiting for them; empty at the end.
     pub(crate) fn take(&self) -> Result<Bytes, Arc<store::Error>> {
+        self.try_take().unwrap_or_else(|| blocking(|| self.waited_for()))
+    }
+
+    fn waited_for(&self) -> Result<Bytes, Arc<store::Error>> {
         let mut data = lock(&self.data);
         loop {
             let taken;
@@ -98,7 +103,7 @@ impl Buffer {
             if let Some(taken) = taken {
                 return taken;
             }
-            data = self.changed.wait(data).unwrap_or_else(std::sync::PoisonError::into_inner);
+            data = self.changed.wait(data).unwrap_or_else(PoisonError::into_inner);
         }
     }
 

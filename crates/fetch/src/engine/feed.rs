@@ -8,6 +8,7 @@ use futures::{FutureExt as _, Stream};
 use store::{Entry, Error};
 
 use super::arrivals::{Arrivals, Delivered, Here};
+use super::blocking::blocking;
 use super::pump::{self, Room, Want};
 use super::reader::Near;
 use super::state::{SetState, State};
@@ -109,6 +110,14 @@ impl Feed {
     /// # Panics
     /// At the end, if what lists the names panicked.
     pub fn next(&self) -> Option<Arrival> {
+        match self.look() {
+            Ok(arrival) => return arrival,
+            Err(here) => drop(here),
+        }
+        blocking(|| self.waited_for())
+    }
+
+    fn waited_for(&self) -> Option<Arrival> {
         loop {
             match self.look() {
                 Ok(arrival) => return arrival,

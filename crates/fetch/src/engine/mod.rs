@@ -7,6 +7,7 @@ mod ahead;
 mod arrivals;
 mod attempt;
 mod beginning;
+mod blocking;
 mod buffer;
 mod devices;
 mod feed;
@@ -35,6 +36,7 @@ use crate::sync::{AtomicUsize, Mutex, lock};
 use pool::Pool;
 use state::{After, State};
 
+pub use blocking::blocking;
 pub use feed::{Arrival, Feed, Turn};
 pub use pump::Want;
 pub use reader::{BytesReader, FileReader, Near, NearFile};
@@ -104,7 +106,10 @@ impl Engine {
             .worker_threads(threads - 1)
             .thread_keep_alive(IDLE_MAX)
             .thread_name("nearfirst")
-            .on_thread_start(store::leave_signals_to_others)
+            .on_thread_start(|| {
+                store::leave_signals_to_others();
+                blocking::thread_began();
+            })
             .enable_all()
             .build()?;
         let handle = runtime.handle().clone();
