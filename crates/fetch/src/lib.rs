@@ -37,6 +37,7 @@ mod far;
 mod held;
 mod mapping;
 mod near;
+mod panic;
 mod ranges;
 mod scan;
 pub mod scheduler;

@@ -149,6 +149,10 @@ fn lasts(name: Name) -> Error {
     Error::refused(name, "told so")
 }
 
+fn panics(_: Name) -> Error {
+    panic!("told so")
+}
+
 #[test]
 fn whatever_a_store_does_each_member_comes_once_or_as_an_error() {
     use Call::{List, Read, Stat};
@@ -158,9 +162,11 @@ fn whatever_a_store_does_each_member_comes_once_or_as_an_error() {
     let cases = [
         (Read, Fails(passes), FILES, 0, Comes),
         (Read, Fails(lasts), FILES - 1, 1, Comes),
+        (Read, Fails(panics), FILES - 1, 1, Comes),
         (Read, Hangs, FILES, 0, Comes),
         (Read, FailsAfter(FEWER / 2, passes), FILES, 0, Comes),
         (Read, FailsAfter(FEWER / 2, lasts), FILES - 1, 1, Comes),
+        (Read, FailsAfter(FEWER / 2, panics), FILES - 1, 1, Comes),
         (Read, HangsAfter(FEWER / 2), FILES, 0, Comes),
         (Read, EndsAfter(FEWER / 2), FILES, 0, Comes),
         (Read, SaysSize(FEWER), FILES - 1, 1, Comes),
@@ -196,6 +202,18 @@ fn whatever_a_store_does_each_member_comes_once_or_as_an_error() {
         assert!(next.flatten().is_none(), "{case}");
         drop(set);
         until("what hangs is given up", || ground.recording.recorded().under_way == 0);
+    }
+}
+
+#[test]
+fn what_panics_in_a_store_is_told_by_its_text_and_not_tried_again() {
+    for fault in [Fault::Fails(panics), Fault::FailsAfter(FEWER / 2, panics)] {
+        let ground = Ground::spoiled(|store| store.every(Call::Read, 1, fault));
+        let far = Set::open(&ground.engine, [Spec::glob(ground.url("0"))], SetOptions::default());
+        let mut came = Came::of(&far, 1);
+        let (_, error) = came.failed.pop_first().expect("it cannot be read");
+        assert_eq!(error.reason(), "its store panicked: told so");
+        assert!(!error.is_transient());
     }
 }
 

@@ -1,10 +1,12 @@
 //! One attempt to read a range of a remote object.
 
+use std::any::Any;
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use sled::{Device, Observation};
 use store::{Entry, Error, Reading, Store};
 use tokio::sync::Notify;
@@ -12,6 +14,7 @@ use tokio::sync::Notify;
 use super::Inner;
 use super::beginning::Prefix;
 use super::item::Item;
+use crate::panic;
 use crate::scheduler::{AttemptId, Contact, Event, Failure};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, lock};
 
@@ -37,7 +40,10 @@ pub(crate) async fn fetch(
 ) {
     let mut unreported = 0;
     let bringing = bring(&engine, attempt, &item, store.as_ref(), range, &allowed, &mut unreported);
-    let end = match bringing.await {
+    // Who waits for it is to hear of a store that panics, and not that no byte came.
+    let brought = AssertUnwindSafe(bringing).catch_unwind().await;
+    let brought = brought.unwrap_or_else(|panic| Err(panicked(&item, &*panic)));
+    let end = match brought {
         Ok(()) => Event::Finished { attempt },
         Err(error) => {
             let is_final = |error: &Error| failure(error) == Failure::Final;
@@ -52,6 +58,10 @@ pub(crate) async fn fetch(
     // What came before a failure is not fetched again.
     let progressed = Event::Progressed { attempt, bytes: unreported };
     engine.post([progressed, end].into_iter().skip(usize::from(unreported == 0)));
+}
+
+fn panicked(item: &Item, panic: &(dyn Any + Send)) -> Error {
+    Error::refused(item.name(), format!("its store panicked: {}", panic::text(panic)))
 }
 
 /// How far an attempt may go: to the end of its aim, until it is let go on or stopped.
@@ -267,8 +277,6 @@ pub(crate) fn failure(error: &Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use futures::FutureExt as _;
-
     use super::*;
 
     #[test]

@@ -179,7 +179,7 @@ fn misdescribed(entry: Entry, fault: Option<Fault>) -> Entry {
 /// How much comes before the fault, and what comes then: an error, nothing ever, the end.
 fn cut(fault: Option<Fault>, name: Name) -> Option<(u64, Cut)> {
     match fault? {
-        Fault::FailsAfter(after, error) => Some((after, Cut::Fails(error(name)))),
+        Fault::FailsAfter(after, error) => Some((after, Cut::Fails(error, name))),
         Fault::HangsAfter(after) => Some((after, Cut::Hangs)),
         Fault::EndsAfter(after) => Some((after, Cut::Ends)),
         _ => None,
@@ -187,7 +187,7 @@ fn cut(fault: Option<Fault>, name: Name) -> Option<(u64, Cut)> {
 }
 
 enum Cut {
-    Fails(Error),
+    Fails(fn(Name) -> Error, Name),
     Hangs,
     Ends,
 }
@@ -195,7 +195,7 @@ enum Cut {
 impl Cut {
     fn stream<T: Send + 'static>(self) -> stream::BoxStream<'static, Result<T, Error>> {
         match self {
-            Self::Fails(error) => stream::once(async { Err(error) }).boxed(),
+            Self::Fails(error, name) => stream::once(async move { Err(error(name)) }).boxed(),
             Self::Hangs => stream::pending().boxed(),
             Self::Ends => stream::empty().boxed(),
         }
