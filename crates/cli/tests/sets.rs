@@ -471,6 +471,22 @@ fn cat_decompresses_by_name() {
 }
 
 #[test]
+fn what_no_program_decompresses_is_taken_as_it_is() {
+    let ground = ground();
+    ground.create("a.txt.gz", "in no gzip\n");
+    let url = format!("file://{}", ground.path().join("a.txt.gz").display());
+    for (command, name) in [
+        (&["cat", "-z"][..], "a.txt.gz"),
+        (&["grep", "-z", "in"], "a.txt.gz"),
+        (&["grep", "-z", "in"], &url),
+    ] {
+        let output = ground.command(command).arg(name).env("PATH", ground.path()).output().unwrap();
+        assert_eq!(stdout(&output), "in no gzip\n", "{command:?} {name}: {}", stderr(&output));
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    }
+}
+
+#[test]
 fn grep_searches_what_a_damaged_file_gives_when_decompressed() {
     let ground = ground();
     let mut gzip = std::process::Command::new("gzip");

@@ -11,6 +11,8 @@ use std::thread::JoinHandle;
 use grep::cli::{CommandReader, CommandReaderBuilder, DecompressionMatcher};
 use nearfirst::Name;
 
+use crate::program;
+
 /// Chooses the program by a name's ending.
 #[derive(Clone, Default)]
 pub(crate) struct Decompressor(DecompressionMatcher);
@@ -24,7 +26,8 @@ impl fmt::Debug for Decompressor {
 impl Decompressor {
     /// Whether a name says that the object is compressed, and a program for it is here.
     pub(crate) fn knows(&self, name: &Name) -> bool {
-        self.0.has_command(path(name))
+        let command = self.0.command(path(name));
+        command.is_some_and(|command| program::found(command.get_program()).is_some())
     }
 
     /// What `compressed` holds, if [`Decompressor::knows`] how.
