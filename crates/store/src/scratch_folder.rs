@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ pub struct SpillFolder(Option<Arc<Path>>);
 impl SpillFolder {
     /// Where it is.
     pub fn path(&self) -> Cow<'_, Path> {
-        self.0.as_deref().map_or_else(|| scratch_folder().into(), Cow::Borrowed)
+        let by_default = || scratch_folder(env::var_os("TMPDIR")).into();
+        self.0.as_deref().map_or_else(by_default, Cow::Borrowed)
     }
 }
 
@@ -31,12 +33,12 @@ impl From<Option<PathBuf>> for SpillFolder {
     }
 }
 
-fn scratch_folder() -> PathBuf {
-    let temporary = env::temp_dir();
-    if env::var_os("TMPDIR").is_some() {
-        return temporary;
+/// The folder that `TMPDIR` names, if it names one: an empty one is the working folder for the system.
+fn scratch_folder(told: Option<OsString>) -> PathBuf {
+    match told.filter(|folder| !folder.is_empty()) {
+        Some(folder) => folder.into(),
+        None => on_disk(PathBuf::from("/tmp"), Path::new("/var/tmp")),
     }
-    on_disk(temporary, Path::new("/var/tmp"))
 }
 
 /// A folder, or another in its place if it is in memory and the other is not.
@@ -52,6 +54,13 @@ mod tests {
     use testkit::{Dir, Facility, Tmpfs, skip_unless};
 
     use super::*;
+
+    #[test]
+    fn no_name_of_a_folder_is_none() {
+        assert_eq!(scratch_folder(Some("".into())), scratch_folder(None));
+        assert!(scratch_folder(None).is_absolute());
+        assert_eq!(scratch_folder(Some("there".into())), Path::new("there"));
+    }
 
     #[test]
     fn what_has_no_room_in_memory_does_not_go_there() {
