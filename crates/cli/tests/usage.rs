@@ -260,6 +260,17 @@ fn a_man_page_has_the_usage_of_the_help_and_what_follows_it() {
     assert!(page("nearfirst-trees-show.1").contains("nearfirst 0."));
     assert!(page("nearfirst-ls.1").contains("\n\\fIshare/doc/nearfirst\\fR, beside "));
     assert!(!page("nearfirst.1").contains("nearfirst\\-help"));
+    for page in ["devices", "sleds", "watch"].map(|name| page(&format!("nearfirst-{name}.1"))) {
+        let head = page.lines().find(|line| line.starts_with(".TH ")).unwrap();
+        let fields: Vec<_> = head.splitn(4, ' ').skip(2).collect();
+        let version = concat!("\"nearfirst ", env!("CARGO_PKG_VERSION"), "\" \"User Commands\"");
+        assert_eq!(fields[0], "1");
+        let (day, rest) = fields[1].split_once(' ').unwrap();
+        assert_eq!((day.len(), rest), ("2026-01-02".len(), version), "{head}");
+        for word in [".SH FILES\n", "/devices.toml", ".SH ENVIRONMENT\n", "XDG_STATE_HOME"] {
+            assert!(page.contains(word), "{word}");
+        }
+    }
     for not_a_command in ["nearfirst-help.1", "nearfirst-generate.1"] {
         assert!(!folder.path().join(not_a_command).exists(), "{not_a_command}");
     }

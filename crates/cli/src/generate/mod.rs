@@ -7,14 +7,38 @@ use std::process::ExitCode;
 
 use clap::ValueEnum as _;
 use clap_complete::{Generator as _, Shell};
+use jiff::Timestamp;
 
 use crate::{find, messages};
 
 /// The command that is completed.
 const NAME: &str = "nearfirst";
 
-/// The end of a man page: where the texts are that the help names.
-const SEE_ALSO: &str = "\
+/// The day of this version, which man pages have at their foot unless `SOURCE_DATE_EPOCH` names another.
+const RELEASED: &str = "2026-11-28";
+
+/// The end of a man page: what all commands read and keep, and where the texts are that the help names.
+const END: &str = "\
+.SH FILES
+.TP
+\\fI/var/lib/nearfirst/devices.toml\\fR
+What devices take, as root measured it. In \\fItrees\\fR beside it is what \\fBnearfirst watch\\fR learned.
+.TP
+\\fI$XDG_STATE_HOME/nearfirst/devices.toml\\fR
+The same as a user measured it, which comes first. In \\fItrees\\fR beside it is what \\fBnearfirst run\\fR learned.
+.TP
+\\fI$XDG_CONFIG_HOME/nearfirst/config.toml\\fR, \\fI/etc/nearfirst/config.toml\\fR
+Which folders are bound to a database.
+.SH ENVIRONMENT
+.TP
+\\fBNEARFIRST_STATE\\fR
+A folder for \\fIdevices.toml\\fR and \\fItrees\\fR, of users and of root, in place of the two above.
+.TP
+\\fBXDG_STATE_HOME\\fR, \\fBXDG_CONFIG_HOME\\fR
+By default \\fI~/.local/state\\fR and \\fI~/.config\\fR.
+.TP
+\\fBTMPDIR\\fR
+Where lies what memory has no room for; by default \\fI/tmp\\fR, or \\fI/var/tmp\\fR where \\fI/tmp\\fR is in memory.
 .SH \"SEE ALSO\"
 \\fBnearfirst\\fR(1), and the texts \\fIdocs/guide.md\\fR, \\fIdocs/json.md\\fR and others in
 \\fIshare/doc/nearfirst\\fR, beside the \\fIshare/man\\fR of this page.
@@ -103,6 +127,13 @@ fn laid_out(line: &str) -> String {
     }
 }
 
+/// The day of a time that is told in seconds since 1970, as `1970-01-31`; of none, or what is no time, the
+/// release's.
+fn day(told_s: Option<&str>) -> String {
+    let time = told_s.and_then(|told_s| Timestamp::from_second(told_s.parse().ok()?).ok());
+    time.map_or_else(|| RELEASED.to_owned(), |time| time.strftime("%Y-%m-%d").to_string())
+}
+
 /// The man page of a command, and those of its own commands.
 fn write_pages(folder: &Path, command: &clap::Command) -> io::Result<()> {
     // The usage as the help has it: of its own, a page names every flag there and no value.
@@ -110,12 +141,34 @@ fn write_pages(folder: &Path, command: &clap::Command) -> io::Result<()> {
     let usage = usage.trim_start_matches("Usage:").trim().to_owned();
     let man = clap_mangen::Man::new(command.clone().override_usage(usage))
         .source(concat!("nearfirst ", env!("CARGO_PKG_VERSION")))
-        .manual("nearfirst");
+        .date(day(std::env::var("SOURCE_DATE_EPOCH").ok().as_deref()))
+        .manual("User Commands");
     let mut page = Vec::new();
     man.render(&mut page)?;
     // What follows the flags: limits and exit codes.
     let page = String::from_utf8_lossy(&page).replace("\n.SH EXTRA\n", "\n.SH NOTES\n");
-    let page: String = page.lines().map(laid_out).collect::<String>() + SEE_ALSO;
+    let page: String = page.lines().map(laid_out).collect::<String>() + END;
     fs::write(folder.join(man.get_filename()), page)?;
     command.get_subcommands().try_for_each(|one| write_pages(folder, one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_told_or_the_release_s() {
+        assert_eq!(day(Some("86399")), "1970-01-01");
+        assert_eq!(day(Some("1770000000")), "2026-02-02");
+        assert_eq!([day(None), day(Some("")), day(Some("soon"))], [RELEASED; 3]);
+    }
+
+    #[test]
+    fn the_day_of_the_release_is_that_of_its_changes() {
+        let changes = include_str!("../../../../CHANGELOG.md");
+        let heading = changes.lines().find_map(|line| line.strip_prefix("## ")).expect("a version");
+        let (version, day) = heading.split_once(", ").expect("and its day");
+        assert_eq!(version, env!("CARGO_PKG_VERSION"));
+        assert!([RELEASED, "unreleased"].contains(&day), "{day}");
+    }
 }
