@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use nearfirst::Estimate;
 
+use crate::locale;
+
 /// A byte count: `512 B`, `4.0 KiB`, `1.5 GiB`.
 pub(crate) fn bytes(count: u64) -> String {
     if count < 1024 { format!("{count} B") } else { scaled(count as f64, "B") }
@@ -42,13 +44,18 @@ fn scaled(value: f64, unit: &str) -> String {
     format!("{value:.decimals$} {prefix}{unit}")
 }
 
-/// A time in seconds: `175 ns`, `18.0 ms`, `3.52 s`, `2 min 5 s`, `3 d 4 h`.
+/// A time in seconds: `175 ns`, `18.0 ms`, `3.52 s`, `2 min 5 s`, `3 d 4 h`; `3.52 µs`, or `3.52 us` where the
+/// locale has no µ.
 pub(crate) fn seconds(value: f64) -> String {
+    seconds_with(if locale::is_utf8() { "µs" } else { "us" }, value)
+}
+
+fn seconds_with(microseconds: &str, value: f64) -> String {
     if value <= 0.0 {
         return "0 s".to_owned();
     }
     if value < 99.95 {
-        let units = [(1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")];
+        let units = [(1e-9, "ns"), (1e-6, microseconds), (1e-3, "ms"), (1.0, "s")];
         // 999.6 µs would be printed as 1000 µs.
         let (unit, name) =
             units.into_iter().find(|(unit, _)| value / unit < 999.5).unwrap_or((1.0, "s"));
@@ -174,7 +181,7 @@ mod tests {
             (273_600.0, "3 d 4 h"),
         ];
         for (value, text) in cases {
-            assert_eq!(seconds(value), text);
+            assert_eq!(seconds_with("µs", value), text);
         }
     }
 

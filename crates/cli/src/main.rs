@@ -22,6 +22,7 @@ mod guessing;
 mod human;
 mod in_turn;
 mod json;
+mod locale;
 mod ls;
 mod messages;
 mod order;

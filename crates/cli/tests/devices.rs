@@ -30,6 +30,23 @@ fn every_mounted_device_and_every_known_one_is_listed() {
 }
 
 #[test]
+fn a_locale_without_utf8_gets_ascii() {
+    let ground = Ground::new();
+    ground.fill_table(70e-6, 9e6);
+    let told = |locale: &str| {
+        let output = ground.command(&["devices"]).env("LC_ALL", locale).output();
+        stdout(&output.expect("it runs"))
+    };
+    for (locale, words) in
+        [("C.UTF-8", ["70.0 µs", "≤128 KiB", "≤4 MiB"]), ("C", ["70.0 us", "<=128 KiB", "<=4 MiB"])]
+    {
+        let text = told(locale);
+        assert!(words.iter().all(|word| text.contains(word)), "{locale}: {text}");
+    }
+    assert!(told("C").lines().take(2).all(str::is_ascii));
+}
+
+#[test]
 fn what_waits_to_be_mounted_is_no_device_and_is_not_called_for() {
     skip_unless!(Facility::Root, Facility::Tool("unshare"));
     let ground = Ground::new();

@@ -45,7 +45,7 @@ pub(crate) struct Args {
 
     /// Decompress what its name says is compressed: .gz, .xz, .zst, .bz2, .lz4, .br, .Z
     ///
-    /// By the programs that do it (`gzip`, `xz` …), as `grep -z`. What has no such program is
+    /// By the programs that do it (`gzip`, `xz` and so on), as `grep -z`. What has no such program is
     /// written as it is.
     #[arg(short = 'z', long)]
     decompress: bool,

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use nearfirst::{Clock, Costs, Local, TableFiles};
 
 use crate::columns::{self, Side};
-use crate::{human, json, messages, outcome};
+use crate::{human, json, locale, messages, outcome};
 
 pub(crate) use row::Row;
 
@@ -68,12 +68,14 @@ fn say_stats(rows: &[Row], clock: &Clock) {
 }
 
 fn table(out: &mut impl Write, rows: &[Row], now_s: u64) -> io::Result<()> {
+    let [small, medium] =
+        if locale::is_utf8() { ["≤128 KiB", "≤4 MiB"] } else { ["<=128 KiB", "<=4 MiB"] };
     let headings = [
         (Side::Left, "device"),
         (Side::Right, "latency"),
         (Side::Right, "9 in 10"),
-        (Side::Right, "≤128 KiB"),
-        (Side::Right, "≤4 MiB"),
+        (Side::Right, small),
+        (Side::Right, medium),
         (Side::Right, "larger"),
         (Side::Left, "measured"),
         (Side::Left, "mounted"),

@@ -5,6 +5,8 @@ use std::os::fd::AsFd;
 
 use nearfirst::Place;
 
+use crate::locale;
+
 /// Cells of a bar where there is no terminal to fill.
 const WIDTH: usize = 64;
 /// A wider bar is no clearer.
@@ -30,13 +32,12 @@ impl Style {
             .map(|size| usize::from(size.ws_col))
             .filter(|columns| *columns > 0)
             .map_or(WIDTH, |columns| columns.min(WIDTH_MAX));
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
-        let utf8 = locale.is_some_and(|name| {
-            let name = name.to_string_lossy().to_ascii_lowercase();
-            name.contains("utf-8") || name.contains("utf8")
-        });
         let dumb = set("TERM").is_some_and(|name| name == "dumb");
-        Self { width, utf8, colour: is_terminal && !dumb && set("NO_COLOR").is_none() }
+        Self {
+            width,
+            utf8: locale::is_utf8(),
+            colour: is_terminal && !dumb && set("NO_COLOR").is_none(),
+        }
     }
 
     /// The mark of a cell that is wholly of `place`, coloured if that is wished for.

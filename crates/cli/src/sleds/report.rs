@@ -162,7 +162,7 @@ fn table(out: &mut impl Write, sleds: &[Sled], all: bool) -> io::Result<()> {
     }
     match sleds.len().saturating_sub(shown) {
         0 => Ok(()),
-        more => writeln!(out, "  … and {more} more; --all shows them"),
+        more => writeln!(out, "  ... and {more} more; --all shows them"),
     }
 }
 
