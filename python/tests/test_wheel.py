@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -74,3 +76,12 @@ def test_the_sources_are_those_that_their_lock_is_for(
     sources = tmp_path / name.removesuffix(".tar.gz")
     assert (sources / "crates/cli/src/main.rs").exists()
     assert _resolves(sources)
+
+
+def test_an_index_can_show_what_the_package_says_of_itself() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]
+    assert project["urls"]["Repository"] == workspace["package"]["repository"]
+    # It has the text alone, and not what lies beside it.
+    links = re.findall(r"\]\(([^)]*)\)", (ROOT / project["readme"]).read_text())
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
