@@ -26,6 +26,7 @@ setup: ## install what building and testing need and this machine lacks
 build: ## build the command and the libraries, optimised
 	@scripts/setup.sh --build
 	$(CARGO) build --release --workspace
+	-scripts/licences.py target/release/THIRD-PARTY.txt
 
 lint: ## formatting, lints and documentation, warnings being errors
 	$(CARGO) fmt --all --check

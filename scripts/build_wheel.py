@@ -1,4 +1,4 @@
-"""Builds wheels with maturin, and puts the command `nearfirst` into them.
+"""Builds wheels with maturin, and puts the command `nearfirst` and others' licences into them.
 
 By maturin alone a wheel has a module or a program.
 """
@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import licences
 import maturin
 from maturin import (
     build_sdist,
@@ -40,6 +41,7 @@ __all__ = [
 
 ROOT = Path(__file__).resolve().parent.parent
 _PROGRAM = 0o100755
+_TEXT = 0o100644
 
 
 def build_wheel(wheel_directory: str, *arguments: Any, **options: Any) -> str:  # noqa: ANN401
@@ -61,7 +63,10 @@ def _settings(config_settings: Mapping[str, Any] | None = None, *_: Any, **__: A
 
 
 def _with_command(folder: str, name: str, settings: list[str]) -> str:
-    _add_script(Path(folder, name), "nearfirst", _command(settings).read_bytes())
+    wheel = Path(folder, name)
+    _add(wheel, ".data/scripts/nearfirst", _command(settings).read_bytes(), _PROGRAM)
+    others = licences.report(licences.linked(*_target(settings)[1:]))
+    _add(wheel, ".dist-info/licenses/THIRD-PARTY.txt", others.encode(), _TEXT)
     return name
 
 
@@ -89,8 +94,8 @@ def _command(settings: list[str]) -> Path:
     return Path(built)
 
 
-def _add_script(wheel: Path, name: str, content: bytes) -> None:
-    """Add a program, and a line about it to the record of the wheel."""
+def _add(wheel: Path, place: str, content: bytes, mode: int) -> None:
+    """Add a file at a place behind the wheel's name, and a line about it to the wheel's record."""
     part = wheel.with_suffix(".part")
     with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as new:
         ending = ".dist-info/RECORD"
@@ -98,12 +103,11 @@ def _add_script(wheel: Path, name: str, content: bytes) -> None:
         for entry in old.infolist():
             if entry is not record:
                 new.writestr(entry, old.read(entry))
-        path = record.filename.replace(ending, f".data/scripts/{name}")
-        program = zipfile.ZipInfo(path, record.date_time)
-        program.external_attr = _PROGRAM << 16
-        program.compress_type = zipfile.ZIP_DEFLATED
-        new.writestr(program, content)
+        added = zipfile.ZipInfo(record.filename.replace(ending, place), record.date_time)
+        added.external_attr = mode << 16
+        added.compress_type = zipfile.ZIP_DEFLATED
+        new.writestr(added, content)
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
-        line = f"{program.filename},sha256={digest},{len(content)}\n"
+        line = f"{added.filename},sha256={digest},{len(content)}\n"
         new.writestr(record, line + old.read(record).decode())
     part.replace(wheel)

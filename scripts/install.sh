@@ -34,6 +34,7 @@ stage_all() {
         if [ ! -x "$built/nearfirst" ] || [ ! -e "$built/libnearfirst_c.so" ]; then
             cargo build --release --workspace
         fi
+        [ -e "$built/THIRD-PARTY.txt" ] || scripts/licences.py "$built/THIRD-PARTY.txt" || true
     fi
     for file in nearfirst libnearfirst_c.so libnearfirst_c.a; do
         if [ ! -e "$built/$file" ]; then
@@ -59,6 +60,11 @@ stage_all() {
     for text in LICENSE-MIT LICENSE-APACHE README.md docs/*.md; do
         install -Dm644 "$text" "$texts/$text"
     done
+    if [ -e "$built/THIRD-PARTY.txt" ]; then
+        install -Dm644 "$built/THIRD-PARTY.txt" "$texts/THIRD-PARTY.txt"
+    else
+        echo "install: the licences of others are left out: there is no $built/THIRD-PARTY.txt" >&2
+    fi
     file=crates/capi/examples/near_first.c
     install -Dm644 "$file" "$texts/examples/${file##*/}"
     # Links lead to what lies here; what was measured stays with the sources.

@@ -19,6 +19,7 @@ cc:gcc:building
 pkg-config:pkg-config:building
 update-ca-certificates:ca-certificates:fetching a Rust toolchain
 curl:curl:fetching a Rust toolchain, and tests of signed requests
+python3:python3:the list of licences, and tests on WebDAV and on archived objects
 '
 test_needs='
 fusermount3:fuse3:tests on slowfs
@@ -47,7 +48,6 @@ initdb:postgresql:tests on PostgreSQL
 psql:postgresql-client:tests on PostgreSQL
 mariadbd:mariadb-server:tests on MariaDB
 mariadb:mariadb-client:tests on MariaDB
-python3:python3:tests on WebDAV and on archived objects
 ensurepip:python3-venv:tests on WebDAV and on archived objects
 torch:python3-torch:the tests of the data set of PyTorch
 '

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 HOME = os.environ.get("HOME", "/")
 sys.path.insert(0, str(ROOT / "scripts"))
 build_wheel: Any = pytest.importorskip("build_wheel")
+licences: Any = pytest.importorskip("licences")
 
 
 def test_a_program_is_added_and_the_record_stays_as_it_was(tmp_path: Path) -> None:
@@ -30,7 +31,7 @@ def test_a_program_is_added_and_the_record_stays_as_it_was(tmp_path: Path) -> No
     with zipfile.ZipFile(wheel, "w") as made:
         made.writestr("a/__init__.py", "")
         made.writestr(record, "a/__init__.py,,\n")
-    build_wheel._add_script(wheel, "run", b"program")  # noqa: SLF001
+    build_wheel._add(wheel, ".data/scripts/run", b"program", 0o100755)  # noqa: SLF001
     with zipfile.ZipFile(wheel) as made:
         assert made.namelist() == ["a/__init__.py", "a-1.data/scripts/run", record.filename]
         program, after = made.infolist()[1:]
@@ -74,8 +75,31 @@ def test_the_sources_are_those_that_their_lock_is_for(
     with tarfile.open(tmp_path / name) as archive:
         archive.extractall(tmp_path, filter="data")
     sources = tmp_path / name.removesuffix(".tar.gz")
-    assert (sources / "crates/cli/src/main.rs").exists()
+    for needed in ("crates/cli/src/main.rs", "scripts/licences.py"):
+        assert (sources / needed).exists()
     assert _resolves(sources)
+
+
+@pytest.mark.skipif(not shutil.which("cargo"), reason="there is no cargo")
+def test_all_that_is_linked_in_is_named_with_its_licence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", HOME)
+    if not _resolves(ROOT):
+        pytest.skip("the registry of crates cannot be reached")
+    command = ["cargo", "tree", "--locked", "-p", "nearfirst-cli", "-e", "normal,no-proc-macro"]
+    tree = subprocess.check_output([*command, "--prefix=none"], cwd=ROOT, text=True)
+    ours = (" (/", f" ({ROOT}")
+    lines = {line for line in tree.splitlines() if line and not any(own in line for own in ours)}
+    expected = {" ".join(line.replace(" v", " ", 1).split()[:2]) for line in lines}
+    text = licences.report(licences.linked())
+    named = text.split("==== text 1 ====")[0]
+    assert len(expected) > 200
+    assert {name for name in expected if f"\n{name}\n    " not in named} == set()
+    assert "None" not in named
+    assert len(re.findall(r"^    texts [\d, ]+$", named, re.MULTILINE)) == len(
+        re.findall(r"^\S+ \d\S+$", named, re.MULTILINE)
+    )
+    for words in ("Mozilla Public License", "University of Cambridge", "CDLA", "Apache OpenDAL"):
+        assert words in text, words
 
 
 def test_an_index_can_show_what_the_package_says_of_itself() -> None:

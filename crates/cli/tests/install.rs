@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use testkit::{Cmd, Dir, Facility, cmd, skip_unless};
 
-/// What was built: our command, and a C library of one function.
+/// What was built: our command, a C library of one function, and what is said of others.
 fn built() -> Dir {
     let dir = Dir::new();
     symlink(env!("CARGO_BIN_EXE_nearfirst"), dir.join("nearfirst")).expect("the machine allows it");
+    dir.create("THIRD-PARTY.txt", "licences");
     dir.create("one.c", "int nf_one(void);\nint nf_one(void) { return 1; }\n");
     let build = "gcc -shared -fPIC -o libnearfirst_c.so one.c && gcc -c one.c && \
                  ar rcs libnearfirst_c.a one.o";
@@ -54,7 +55,9 @@ fn folders_that_are_there_stay_as_they_are() {
     }
     let home = root.join("home/me/.local");
     cmd(home.join("bin/nearfirst"), ["--version"]).run().succeeds();
-    assert_eq!(mode(&home.join("share/doc/nearfirst/README.md")), 0o644);
+    for text in ["README.md", "THIRD-PARTY.txt"] {
+        assert_eq!(mode(&home.join("share/doc/nearfirst").join(text)), 0o644, "{text}");
+    }
     let library = home.join("lib/libnearfirst.so");
     assert_eq!(fs::read_link(&library).expect("a link"), Path::new("libnearfirst.so.0"));
     assert!(library.exists() && home.join("share/man/man1/nearfirst.1").exists());
