@@ -31,7 +31,7 @@ pub fn records(bytes: &[u8]) {
         }
     }
     let mut table = DeviceTable::default();
-    table.fill(&Device::new("disk:a"), 0.01, 1e8);
+    assert!(table.fill(&Device::new("disk:a"), 0.01, 1e8));
     let sleds = sled::describe(extents, &table);
 
     let pulled = pull_edges(&sleds, SEPARATOR, read).expect("reading does not fail");

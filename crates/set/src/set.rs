@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::iter::FusedIterator;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -489,6 +490,9 @@ impl Iterator for Iter<'_> {
         self.0.next()
     }
 }
+
+/// What was the last stays the last.
+impl FusedIterator for Iter<'_> {}
 
 impl<'a> IntoIterator for &'a Set {
     type Item = Result<Member, MemberError>;

@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::str::FromStr;
 
 use store::{Local, Name};
 
@@ -212,6 +213,15 @@ impl Spec {
             Self::ListFile(ListSource::Object(name)) if name.as_bytes() == b"-" => b"@./-".to_vec(),
             Self::ListFile(ListSource::Object(name)) => [b"@", name.as_bytes()].concat(),
         }
+    }
+}
+
+/// As [`Spec::parse`] reads it.
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        Self::parse(text)
     }
 }
 

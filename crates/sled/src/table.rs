@@ -179,6 +179,7 @@ impl DeviceTable {
     /// Sets one device's estimate exactly, in seconds and bytes per second
     /// (the paper's `FSLEDS_FILL`, section 4.1). What reads take corrects it from then on.
     /// Values below 1e-15 or above 1e18, or that are no numbers, set nothing; whether they did.
+    #[must_use]
     pub fn fill(&mut self, device: &Device, latency_s: f64, bandwidth: f64) -> bool {
         if ![latency_s, bandwidth].into_iter().all(is_positive) {
             return false;
@@ -520,7 +521,7 @@ mod tests {
     fn what_is_near_costs_what_it_did_on_its_file_system_or_what_memory_does() {
         let mut table = DeviceTable::default();
         let (disk, fuse) = (Device::new("disk:a"), Device::new("fuse:b"));
-        table.fill(&Device::memory(), 1e-6, 8e9);
+        assert!(table.fill(&Device::memory(), 1e-6, 8e9));
         table.observe_near(&fuse, 4 << 20, 0.002);
         let near = |device| table.estimate_near(device, 1 << 20).expect("memory is known");
         assert!((near(&disk).bandwidth.p50 - 8e9).abs() < 1.0);
@@ -546,7 +547,7 @@ mod tests {
         for (latency_s, bandwidth) in
             [(0.0, 1.0), (1.0, 0.0), (f64::NAN, 1.0), (1.0, f64::INFINITY)]
         {
-            table.fill(&disk, latency_s, bandwidth);
+            assert!(table.fill(&disk, latency_s, bandwidth));
         }
         assert_eq!(table, DeviceTable::default());
     }
@@ -572,7 +573,7 @@ mod tests {
         table.observe_near(&odd, 1 << 20, 0.001);
         table.set_keeps_cache(&odd, true);
         table.set_updated(&odd, 1_700_000_000);
-        table.fill(&Device::memory(), 175e-9, 48e6);
+        assert!(table.fill(&Device::memory(), 175e-9, 48e6));
         assert_eq!(DeviceTable::from_toml(&table.to_toml()).expect("our own text"), table);
     }
 

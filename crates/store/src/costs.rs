@@ -326,6 +326,7 @@ impl Costs {
     /// Sets what `device` takes, in seconds and bytes per second (the paper's
     /// `FSLEDS_FILL`, section 4.1); [`Costs::save`] writes it down. Whether that can be: see
     /// [`DeviceTable::fill`].
+    #[must_use]
     pub fn fill(&self, device: &Device, latency_s: f64, bandwidth: f64) -> bool {
         let mut table = self.table();
         if !table.fill(device, latency_s, bandwidth) {

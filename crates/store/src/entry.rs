@@ -10,7 +10,7 @@ use sled::{Cost, Device, Plan, Sled};
 use crate::{Name, Reason, Status};
 
 /// What a store says of an object: as much as listing it told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// Its name, whole: it needs no folder or bucket beside it.
     pub name: Name,
@@ -116,7 +116,7 @@ impl Version {
 }
 
 /// How near the store itself keeps an object.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Tier {
     /// It can be read.
     #[default]

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use percent_encoding::percent_decode;
@@ -367,6 +367,18 @@ impl From<&Path> for Name {
     }
 }
 
+impl From<PathBuf> for Name {
+    fn from(path: PathBuf) -> Self {
+        path.as_path().into()
+    }
+}
+
+impl From<&OsStr> for Name {
+    fn from(name: &OsStr) -> Self {
+        Self(name.as_bytes().into())
+    }
+}
+
 impl From<Vec<u8>> for Name {
     fn from(name: Vec<u8>) -> Self {
         Self(name.into())
@@ -401,6 +413,13 @@ mod tests {
             ("C:/x", None),
         ] {
             assert_eq!(Name::from(name).scheme(), scheme, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_a_name_of_its_bytes() {
+        for name in [Name::from(PathBuf::from("a/b")), Name::from(OsStr::new("a/b"))] {
+            assert_eq!(name.as_bytes(), b"a/b");
         }
     }
 

@@ -241,7 +241,7 @@ mod tests {
         let files = files(folder.path());
         let mut table = DeviceTable::default();
         for server in ["webdav://me@host", "webdav://me:secret@host", "nfs:host:/a@b"] {
-            table.fill(&Device::new(server), 0.01, 1e6);
+            assert!(table.fill(&Device::new(server), 0.01, 1e6));
         }
         fs::create_dir_all(files.own().parent().expect("a folder")).expect("made");
         fs::write(files.own(), table.to_toml()).expect("written");
@@ -257,7 +257,7 @@ mod tests {
         let device = Device::new("disk:a");
         let table = |latency| {
             let mut table = DeviceTable::default();
-            table.fill(&device, latency, 1e6);
+            assert!(table.fill(&device, latency, 1e6));
             table
         };
         fs::create_dir_all(folder.path().join("system")).expect("a folder");
@@ -308,7 +308,7 @@ mod tests {
         let mut table = DeviceTable::default();
         let mut learn = |name: &str, at| {
             let device = Device::new(name);
-            table.fill(&device, 1.0, 1.0);
+            assert!(table.fill(&device, 1.0, 1.0));
             table.set_updated(&device, at);
         };
         learn("disk:a", 1);
@@ -335,7 +335,7 @@ mod tests {
         let mut table = DeviceTable::default();
         for server in 0..1000 {
             let device = Device::new(format!("https://server-{server}"));
-            table.fill(&device, 1.0, 1.0);
+            assert!(table.fill(&device, 1.0, 1.0));
             table.set_updated(&device, 2);
         }
         files.save(&table, &Local::default()).expect("saved");
@@ -403,7 +403,7 @@ mod tests {
         let (folder, local) = (tempfile::tempdir().expect("a folder"), Local::default());
         let files = files(folder.path());
         let mut table = DeviceTable::default();
-        table.fill(&Device::new("disk:a"), 1.0, 1e6);
+        assert!(table.fill(&Device::new("disk:a"), 1.0, 1e6));
         files.save(&table, &local).expect("saved");
         let around = folder.path().join("user");
         fs::create_dir(around.join("first")).expect("made");
@@ -443,7 +443,7 @@ mod tests {
         let device = Device::new("disk:a");
         let learned = |latency, at| {
             let mut table = DeviceTable::default();
-            table.fill(&device, latency, 1e6);
+            assert!(table.fill(&device, latency, 1e6));
             table.set_updated(&device, at);
             table
         };
@@ -479,7 +479,7 @@ mod tests {
         let files = files(folder.path());
         for name in ["disk:a", "disk:b"] {
             let mut table = DeviceTable::default();
-            table.fill(&Device::new(name), 1.0, 1.0);
+            assert!(table.fill(&Device::new(name), 1.0, 1.0));
             files.save(&table, &Local::default()).expect("saved");
         }
         assert_eq!(files.load(&Local::default()).0.devices().count(), 2);

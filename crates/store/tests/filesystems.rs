@@ -581,7 +581,7 @@ fn a_stub_is_cold_and_not_opened() {
     let text = format!("version = 1\n[device.{device:?}]\nhas_stubs = true\n");
     let costs = costs(Duration::from_secs(10));
     costs.table().merge(DeviceTable::from_toml(&text).expect("a table"));
-    costs.fill(&Device::new(&*device), 0.001, 1e9);
+    assert!(costs.fill(&Device::new(&*device), 0.001, 1e9));
 
     let located = costs.path_located(&path).expect("located");
     assert_eq!(located.reason, Some(Reason::Offline));

@@ -119,8 +119,8 @@ impl Ground {
     pub(crate) fn fill_table(&self, latency_s: f64, bandwidth: f64) -> String {
         let device = nearfirst::Local::default().stat(self.path()).unwrap().device;
         let mut table = nearfirst::DeviceTable::default();
-        table.fill(&device, latency_s, bandwidth);
-        table.fill(&nearfirst::Device::memory(), 1e-6, 1e9);
+        assert!(table.fill(&device, latency_s, bandwidth));
+        assert!(table.fill(&nearfirst::Device::memory(), 1e-6, 1e9));
         fs::write(self.state().join("devices.toml"), table.to_toml()).unwrap();
         device.to_string()
     }

@@ -350,7 +350,7 @@ fn what_was_near_saved_what_its_device_would_have_taken() {
     status.device = sled::Device::new("disk:unknown");
     assert_eq!(saved_bytes(&status, near), status.allocated, "holes are on no device");
     assert_eq!(reading_s(&source, &status, status.allocated), None);
-    costs.fill(&status.device, 2.0, f64::from(1 << 20));
+    assert!(costs.fill(&status.device, 2.0, f64::from(1 << 20)));
     assert_eq!(saved_bytes(&status, 1 << 20), 1 << 20);
     let seconds = reading_s(&source, &status, 1 << 20);
     assert!(seconds.is_some_and(|seconds| (seconds - 3.0).abs() < 0.1), "{seconds:?}");

@@ -6,7 +6,7 @@ use store::Pattern;
 use super::*;
 
 fn parsed(text: &str) -> Spec {
-    Spec::parse(text).unwrap_or_else(|error| panic!("{error}"))
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn program(folder: &str, words: &[&str], suffix: &str) -> Spec {

@@ -101,7 +101,7 @@ device idle:/e mounted on /idle with fstype nfs statvers=1.1
     fn what_reads_taught_is_not_overwritten() {
         let mut table = DeviceTable::default();
         let device = Device::new("nfs:filer:/export");
-        table.fill(&device, 0.5, 1e6);
+        assert!(table.fill(&device, 0.5, 1e6));
         let before = table.clone();
         fill_in(&mut table, TEXT);
         assert_eq!(table, before);

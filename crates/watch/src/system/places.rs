@@ -167,8 +167,8 @@ mod tests {
     fn slow_and_unknown_devices_are_worth_it() {
         let mut table = DeviceTable::default();
         let (fast, slow) = (Device::new("disk:fast"), Device::new("disk:slow"));
-        table.fill(&fast, 80e-6, 2e9);
-        table.fill(&slow, 8e-3, 1e8);
+        assert!(table.fill(&fast, 80e-6, 2e9));
+        assert!(table.fill(&slow, 8e-3, 1e8));
         let disk = mount("ext4");
         assert!(!is_worth(&disk, &fast, &table));
         assert!(is_worth(&disk, &slow, &table));
