@@ -558,7 +558,7 @@ mod tests {
         let mut table = DeviceTable::from_toml(by_hand).expect("a table");
         let a = Device::new("a");
         let mut learned = DeviceTable::default();
-        learned.fill(&a, 1.0, 1.0);
+        assert!(learned.fill(&a, 1.0, 1.0));
         learned.set_updated(&a, 10);
         table.merge(learned);
         assert_eq!(table.has_stubs(&a), Some(true));
@@ -592,12 +592,12 @@ mod tests {
     fn merging_keeps_the_newer_of_two() {
         let (a, b) = (Device::new("a"), Device::new("b"));
         let mut ours = DeviceTable::default();
-        ours.fill(&a, 1.0, 1.0);
+        assert!(ours.fill(&a, 1.0, 1.0));
         ours.set_updated(&a, 10);
         let mut theirs = DeviceTable::default();
-        theirs.fill(&a, 2.0, 2.0);
+        assert!(theirs.fill(&a, 2.0, 2.0));
         theirs.set_updated(&a, 5);
-        theirs.fill(&b, 3.0, 3.0);
+        assert!(theirs.fill(&b, 3.0, 3.0));
         ours.merge(theirs);
         assert!((ours.estimate(&a, 1).expect("filled").latency.p50 - 1.0).abs() < 1e-9);
         assert!(ours.estimate(&b, 1).is_some());
