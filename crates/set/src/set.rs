@@ -117,6 +117,10 @@ impl Set {
     /// The next member that is ready, waiting for it; `None` after the last.
     ///
     /// A member that cannot be read is an error that names it, once; the others go on.
+    ///
+    /// # Panics
+    /// At the end, if what lists or ranks the names panicked, or a store's [`device`](store::Store::device)
+    /// or [`file`](store::Store::file): with the text of that, each time.
     pub fn next(&self) -> Option<Result<Member, MemberError>> {
         if self.options.duplicates == Duplicates::ByContent {
             return self.wait(Members::of(self).next());
@@ -125,18 +129,21 @@ impl Set {
         Some(arrived(arrival).map(|(tag, member)| self.given(tag, member)))
     }
 
-    /// What is left of the members, as they become ready.
+    /// What is left of the members, as they become ready; it panics as [`Set::next`] does.
     pub fn iter(&self) -> Iter<'_> {
         Iter(self)
     }
 
-    /// The members as a stream, for a task of any runtime.
+    /// The members as a stream, for a task of any runtime; it panics as [`Set::next`] does.
     pub fn stream(&self) -> impl Stream<Item = Result<Member, MemberError>> + Send + '_ {
         Members::of(self)
     }
 
     /// As the next of [`Set::stream`], for a task that does not borrow the set: it keeps `turn` from
     /// one poll to the next, polls again once it was woken, and [leaves](Set::leave) if it does not.
+    ///
+    /// # Panics
+    /// As [`Set::next`].
     pub fn poll_next(
         &self,
         context: &Context<'_>,

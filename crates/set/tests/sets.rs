@@ -119,7 +119,7 @@ fn a_file_that_is_replaced_before_its_turn_is_never_delivered_half() {
 }
 
 #[test]
-#[should_panic(expected = "what lists the names of a set panicked")]
+#[should_panic(expected = "what lists the names of a set panicked: while listing")]
 fn a_listing_that_panics_is_not_waited_for() {
     let source = Arc::new(|| {
         let panicking = futures::stream::poll_fn(|_| panic!("while listing"));
@@ -127,6 +127,16 @@ fn a_listing_that_panics_is_not_waited_for() {
     });
     let set = Set::from_source(&engine(), source, SetOptions::default());
     set.next();
+}
+
+#[test]
+#[should_panic(expected = "what lists the names of a set panicked: while ranking a")]
+fn a_rank_that_panics_is_told_by_its_text() {
+    let (engine, folder) = (engine(), folder(&["a"]));
+    let rank: Rank =
+        Arc::new(|entry| panic!("while ranking {}", entry.name.file_name().escape_ascii()));
+    let options = SetOptions { order: Order::Rank, rank: Some(rank), ..SetOptions::default() };
+    drop(contents(&set(&engine, &folder, "*", options)));
 }
 
 #[test]

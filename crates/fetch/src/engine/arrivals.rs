@@ -29,8 +29,8 @@ pub(crate) struct Arrivals {
 pub(crate) struct Here {
     members: VecDeque<Delivered>,
     ended: bool,
-    /// Whether the listing of names panicked.
-    panicked: bool,
+    /// What the listing of names said as it panicked.
+    panicked: Option<String>,
     /// Threads that wait, also those that were woken and have not looked since.
     threads: usize,
     threads_woken: usize,
@@ -98,12 +98,12 @@ impl Here {
     }
 
     /// Nothing more will be listed: who waits for the end is not to take it for one.
-    pub(crate) fn panicked(&mut self) {
-        self.panicked = true;
+    pub(crate) fn panicked(&mut self, why: &str) {
+        self.panicked = Some(why.to_owned());
     }
 
-    pub(crate) fn has_panicked(&self) -> bool {
-        self.panicked
+    pub(crate) fn why_panicked(&self) -> Option<&str> {
+        self.panicked.as_deref()
     }
 
     pub(crate) fn has_ended(&self) -> bool {

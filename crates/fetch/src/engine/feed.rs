@@ -13,6 +13,7 @@ use super::pump::{self, Room, Want};
 use super::reader::Near;
 use super::state::{SetState, State};
 use super::{Engine, Inner};
+use crate::panic;
 use crate::scheduler::{Delivery, Event, SetId, SetTerms};
 use crate::sync::{MutexGuard, lock};
 
@@ -96,8 +97,8 @@ async fn ended(
     arrivals: Arc<Arrivals>,
     pump: impl Future<Output = ()> + Send,
 ) {
-    if AssertUnwindSafe(pump).catch_unwind().await.is_err() {
-        arrivals.lock().panicked();
+    if let Err(panic) = AssertUnwindSafe(pump).catch_unwind().await {
+        arrivals.lock().panicked(panic::text(&*panic));
         if let Some(engine) = engine.upgrade() {
             engine.post([Event::ListingEnded { set }]);
         }
@@ -108,7 +109,7 @@ impl Feed {
     /// The next member that is ready, waiting for it; `None` after the last.
     ///
     /// # Panics
-    /// At the end, if what lists the names panicked.
+    /// At the end, if what lists or ranks the names panicked, or what says where they lie.
     pub fn next(&self) -> Option<Arrival> {
         match self.look() {
             Ok(arrival) => return arrival,
@@ -233,7 +234,9 @@ impl Feed {
         match here.pop() {
             Some(delivered) => Poll::Ready(Some(self.handed_out(delivered))),
             None if here.has_ended() => {
-                assert!(!here.has_panicked(), "what lists the names of a set panicked");
+                if let Some(why) = here.why_panicked() {
+                    panic!("what lists the names of a set panicked: {why}");
+                }
                 Poll::Ready(None)
             }
             None => Poll::Pending,
