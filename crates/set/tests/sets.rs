@@ -93,6 +93,22 @@ fn few_names_may_be_known_ahead_of_many() {
 }
 
 #[test]
+fn limits_by_which_nothing_could_be_fetched_are_refused() {
+    let costs = Arc::new(Costs::load());
+    let stores = Arc::new(Stores::new(Arc::clone(&costs), &StoresOptions::default()));
+    let cases = [
+        (Limits { part_bytes: 0, ..Limits::default() }, "part_bytes is 0"),
+        (Limits { stall: Duration::ZERO, ..Limits::default() }, "stall is 0"),
+    ];
+    for (limits, why) in cases {
+        let options = EngineOptions { limits, spill_folder: None };
+        let error = Engine::new(Arc::clone(&stores), Arc::clone(&costs), options).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(error.to_string().starts_with(why), "{error}");
+    }
+}
+
+#[test]
 fn a_file_that_is_replaced_before_its_turn_is_never_delivered_half() {
     // More than are kept open ahead of their readers.
     let names: Vec<String> = (0..600).map(|number| number.to_string()).collect();

@@ -94,8 +94,12 @@ impl Engine {
     /// Over these stores, and the costs that files are located by.
     ///
     /// # Errors
-    /// The system's, if it gives no threads, or not what a runtime hears of signals by.
+    /// The system's, if it gives no threads, or not what a runtime hears of signals by;
+    /// `InvalidInput`: limits by which nothing could be fetched.
     pub fn new(stores: Arc<Stores>, costs: Arc<Costs>, options: EngineOptions) -> io::Result<Self> {
+        if let Some(why) = options.limits.unusable() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         may_have_runtime()?;
         // Its threads keep what they begin with open.
         let _others = store::Standard::held();

@@ -50,7 +50,7 @@ pub struct Source<'a> {
 /// How to scan.
 #[derive(Debug, Clone, Copy)]
 pub struct ScanOptions {
-    /// Preferred bytes of a chunk; by default 2 MiB. Chunks may be shorter,
+    /// Preferred bytes of a chunk; by default 2 MiB, and 0 counts as 1. Chunks may be shorter,
     /// and with a separator as long as a record.
     pub chunk_bytes: usize,
     /// With a separator every chunk starts at the start of a record and ends

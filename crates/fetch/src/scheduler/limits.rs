@@ -15,20 +15,21 @@ pub struct Limits {
     pub budget_bytes: u64,
     /// Bytes that may lie on disk because the budget was full; 0: nothing is spilled.
     pub spill_bytes: u64,
-    /// Requests in flight to one device at most, whatever its goodput says.
+    /// Requests in flight to one device at most, whatever its goodput says; 0 counts as 1.
     pub window_max: u32,
-    /// Bytes of one part: larger objects are fetched in parts, side by side.
+    /// Bytes of one part, from 1 on: larger objects are fetched in parts, side by side. Each is a
+    /// request: of less than some 256 KiB these take longer than the bytes.
     pub part_bytes: u64,
-    /// Members listed and not begun, of one set: what the order may choose from.
+    /// Members listed and not begun, of one set: what the order may choose from. 0 counts as 1.
     pub lookahead: u32,
-    /// Members begun and not delivered, of one set: each may hold a descriptor.
+    /// Members begun and not delivered, of one set: each may hold a descriptor. 0 counts as 1.
     pub ahead: u32,
     /// Members delivered beside one that was asked for, if they were near
     /// anyway: handing over each by itself would cost more than reading it.
     pub batch: u32,
-    /// How long an attempt may bring no byte.
+    /// How long an attempt may bring no byte; more than 0.
     pub stall: Duration,
-    /// Attempts at one part without getting on, the first included, hedges not.
+    /// Attempts at one part without getting on, the first included, hedges not; 0 counts as 1.
     pub attempts_max: u32,
     /// The pause before the second attempt; it doubles with each.
     pub backoff: Duration,
@@ -43,6 +44,14 @@ impl Limits {
         let budget_bytes = Self::data_bytes(memory_bytes);
         let part_bytes = (budget_bytes / PARTS_FIT).max(PART_BYTES_MIN).min(self.part_bytes);
         Self { budget_bytes, part_bytes, ..self }
+    }
+
+    /// Which of them would let nothing be fetched, and what it has to be.
+    pub(crate) fn unusable(&self) -> Option<&'static str> {
+        if self.part_bytes == 0 {
+            return Some("part_bytes is 0: a part has a byte or more");
+        }
+        self.stall.is_zero().then_some("stall is 0: an attempt needs some time to bring a byte")
     }
 
     /// The bytes of data that take so much memory.
