@@ -282,7 +282,7 @@ class Set:
 
     @property
     def known(self) -> int:
-        """How many names are known so far."""
+        """How many names are known so far, what could not be listed among them."""
 
     @property
     def order_taken(self) -> list[str]:

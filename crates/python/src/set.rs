@@ -440,7 +440,7 @@ impl Set {
         self.joined(py, other, nearfirst::Set::difference)
     }
 
-    /// How many names are known so far.
+    /// How many names are known so far, what could not be listed among them.
     #[getter]
     fn known(&self, py: Python<'_>) -> PyResult<u64> {
         let open = self.open()?;

@@ -340,7 +340,8 @@ impl Set {
         }
     }
 
-    /// How many names are known so far.
+    /// How many names are known so far, what could not be listed among them: each comes as a member or as
+    /// an error.
     pub fn known(&self) -> u64 {
         self.listing.known().len() as u64
     }
