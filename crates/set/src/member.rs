@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fetch::engine::{FileReader, Near, NearFile};
+use fetch::engine::{FileReader, Near, NearFile, opened_anew};
 use store::{Entry, Error, FirstBytes, Name, SpillFolder};
 
 use self::copy::MEMORY_BYTES_MAX;
@@ -27,6 +27,8 @@ pub struct Member {
     content: Content,
     /// Of one that was compared.
     headers: Vec<(String, String)>,
+    /// Where it goes on, once others move the position of the file behind it.
+    lent_at: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -38,7 +40,7 @@ enum Content {
         /// The first byte that is wanted of it.
         start: u64,
         /// Bytes to its end: who knows it need not ask the system, which may
-        /// ask a server. `None` of what told no size, and once others have the file.
+        /// ask a server. `None` of what told no size.
         left: Option<u64>,
         /// The first bytes that were read, but by a read that was the last.
         first: FirstBytes,
@@ -99,7 +101,7 @@ impl From<MemberError> for io::Error {
 
 impl Member {
     pub(crate) fn new(entry: Entry, near: Near) -> Self {
-        Self { entry, content: Content::Near(near), headers: Vec::new() }
+        Self { entry, content: Content::Near(near), headers: Vec::new(), lent_at: None }
     }
 
     /// Its name, whole.
@@ -150,7 +152,7 @@ impl Member {
     /// # Errors
     /// What kept the rest away: nothing is returned of a member that is not whole.
     pub fn read(self) -> Result<Bytes, MemberError> {
-        let Self { entry, content, headers } = self;
+        let Self { entry, content, headers, lent_at } = self;
         match content {
             Content::Near(Near::Bytes(reader)) => {
                 reader.all().map_err(|cause| MemberError { name: entry.name, cause })
@@ -161,7 +163,7 @@ impl Member {
                 Ok(bytes.slice(at.min(bytes.len())..))
             }
             content => {
-                let mut member = Self { entry, content, headers };
+                let mut member = Self { entry, content, headers, lent_at };
                 member.read_file().map_err(|error| member.failed(error))
             }
         }
@@ -203,21 +205,22 @@ impl Member {
         }
     }
 
-    /// A descriptor at the beginning of what was not read yet, which can seek:
+    /// A descriptor at the beginning of what was not read yet, which can seek, and whose position neither
+    /// this member nor another such descriptor moves:
     /// of a file of this machine, the file, and whoever reads it must look himself
     /// whether it is written to meanwhile; of another, memory or a file
     /// without a name that holds the whole, once it is here.
     ///
     /// # Errors
-    /// What kept the rest away; no room for it.
+    /// What kept the rest away; no room for it. Also of what is read of the member afterwards: that its
+    /// file may not be opened any more.
     pub fn file(&mut self) -> Result<File, MemberError> {
         match self.opened() {
             Ok(Some(file)) => {
-                let file = file.try_clone();
-                if let Content::Opened { left, .. } = &mut self.content {
-                    *left = None;
-                }
-                file.map_err(|error| self.failed(error))
+                let lent = lent(file);
+                let (file, at) = lent.map_err(|error| self.failed(error))?;
+                self.lent_at = Some(at);
+                Ok(file)
             }
             Ok(None) => {
                 self.copied().map_err(|error| self.failed(error))?;
@@ -240,12 +243,28 @@ impl Member {
             let first = FirstBytes::default();
             self.content = Content::Opened { file, start, left, first, near };
         }
+        if let Some(at) = self.lent_at {
+            self.reopen(at)?;
+            self.lent_at = None;
+        }
         Ok(match &self.content {
             Content::Opened { file, .. } => Some(file.file()),
             Content::Kept(file) => Some(file),
             Content::Failed(error) => return Err(error.clone().into()),
             Content::Near(_) | Content::Held(_) => None,
         })
+    }
+
+    /// Opens the file behind it anew. Most members whose file is lent are done with: those are spared it.
+    fn reopen(&mut self, at: u64) -> io::Result<()> {
+        match &mut self.content {
+            Content::Opened { file, near: Near::File(near), .. } => {
+                *file = near.reader_anew(file, at)?;
+            }
+            Content::Kept(file) => *file = opened_anew(file, at)?,
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Puts what was not read yet into a file of ours, which is what is behind it from then on.
@@ -307,7 +326,7 @@ impl Member {
         {
             let near = std::mem::replace(&mut self.content, Content::Held(io::Cursor::default()));
             let (entry, headers) = (self.entry.clone(), Vec::new());
-            let whole = Self { entry, content: near, headers }.read()?;
+            let whole = Self { entry, content: near, headers, lent_at: None }.read()?;
             hasher.update(&whole);
             self.content = Content::Held(io::Cursor::new(whole));
             return Ok(hasher.finalize());
@@ -367,6 +386,13 @@ impl Read for Member {
             Content::Failed(_) => unreachable!("what failed is told above"),
         }
     }
+}
+
+/// Another descriptor of a file, which shares its position, and where that is.
+fn lent(file: &File) -> io::Result<(File, u64)> {
+    let mut lent = file.try_clone()?;
+    let at = lent.stream_position()?;
+    Ok((lent, at))
 }
 
 /// # Errors

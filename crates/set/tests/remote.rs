@@ -489,6 +489,23 @@ fn a_large_copy_behind_a_descriptor_lies_where_what_spills_does() {
 }
 
 #[test]
+fn descriptors_of_a_copy_have_positions_of_their_own() {
+    let server = Misbehaving::new();
+    let engine = engine(small(), &[]);
+    for length in [5_000, 9_000_000] {
+        let bytes = pattern(length, 4);
+        server.answer("/copied", Answer::bytes(&bytes));
+        let mut member = only(&set(&engine, [server.url("/copied")])).expect("it can be read");
+        for _ in 0..2 {
+            let mut found = Vec::new();
+            member.file().expect("a copy").read_to_end(&mut found).expect("it can be read");
+            assert!(found == bytes, "{length}");
+        }
+        assert!(member.read().expect("it is whole") == bytes, "{length}");
+    }
+}
+
+#[test]
 fn the_size_that_a_query_tells_is_not_where_an_object_ends() {
     let server = Misbehaving::new();
     let storage = [("endpoint", server.endpoint()), ("skip_signature", "true".to_owned())];

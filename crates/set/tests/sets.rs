@@ -916,6 +916,29 @@ fn a_member_is_a_descriptor_that_can_seek() {
 }
 
 #[test]
+fn descriptors_of_a_member_and_its_reader_have_positions_of_their_own() {
+    let folder = folder(&["positions"]);
+    let engine = engine();
+    for is_replaced in [false, true] {
+        let set = set(&engine, &folder, "*", SetOptions::default());
+        let mut member = set.next().expect("there is one").expect("it can be read");
+        member.read_exact(&mut [0; 2]).expect("it is longer");
+        let [mut first, mut second] = [member.file(), member.file()].map(|file| file.expect("one"));
+        let mut rest = String::new();
+        first.read_to_string(&mut rest).expect("it can be read");
+        assert_eq!(rest, "sitions");
+        if is_replaced {
+            fs::write(folder.path().join("positions"), "otherwise").expect("there is room");
+            let error = member.read().expect_err("it is another");
+            assert!(matches!(*error.cause, store::Error::Changed { .. }), "{error}");
+        } else {
+            assert_eq!(text(member.read()), "sitions");
+            assert_eq!(io::read_to_string(&mut second).expect("it can be read"), "sitions");
+        }
+    }
+}
+
+#[test]
 fn the_order_taken_is_told_after_the_set_and_keeps_nothing_else_of_it() {
     let (engine, folder) = (engine(), folder(&["a", "b"]));
     let names = [named(&folder, "b"), named(&folder, "a")];

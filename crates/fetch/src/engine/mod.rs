@@ -39,7 +39,7 @@ use state::{After, State};
 pub use blocking::blocking;
 pub use feed::{Arrival, Feed, Turn};
 pub use pump::Want;
-pub use reader::{BytesReader, FileReader, Near, NearFile};
+pub use reader::{BytesReader, FileReader, Near, NearFile, opened_anew};
 
 /// Threads that carry remote attempts: they wait for most of their time.
 const WORKERS_MAX: usize = 4;

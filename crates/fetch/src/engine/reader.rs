@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek as _, SeekFrom};
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -158,6 +159,25 @@ impl NearFile {
         let calls = Calls::new("member", file, costs, self.may_stall());
         calls.map(FileReader).map_err(|source| Error::io(self.path(), source))
     }
+
+    /// A reader of the file that `reader` has open, at `position`, which is its own.
+    ///
+    /// # Errors
+    /// The system's; `TimedOut` where the mount does not answer.
+    pub fn reader_anew(&self, reader: &FileReader, position: u64) -> io::Result<FileReader> {
+        let file = reader.0.call(move |file| opened_anew(file, position))?;
+        Calls::new("member", file, &self.hold.engine.costs, self.may_stall()).map(FileReader)
+    }
+}
+
+/// The same file, whatever its name stands for by now, at `position`, which is its own.
+///
+/// # Errors
+/// The system's: no descriptors; the file may not be opened any more.
+pub fn opened_anew(file: &File, position: u64) -> io::Result<File> {
+    let mut own = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    own.seek(SeekFrom::Start(position))?;
+    Ok(own)
 }
 
 /// Reads a file on. Where its mount may not answer, no call waits longer than that may take.
