@@ -72,7 +72,7 @@ def report(crates: list[dict[str, Any]]) -> str:
     lines = ["Code of others that is linked into nearfirst, and its licences.", ""]
     for crate in crates:
         found = texts(crate)
-        source = crate["repository"] or f"https://crates.io/crates/{crate['name']}"
+        source = crate["repository"] or crate["homepage"] or "by its name, from cargo's registry"
         lines += [f"{crate['name']} {crate['version']}", f"    {crate['license']}", f"    {source}"]
         if not found:
             other = _like(crate, crates)
