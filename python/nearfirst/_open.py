@@ -126,30 +126,30 @@ def open(  # noqa: A001, PLR0913
 
 def glob(pattern: Name) -> Spec:
     """Name what matches a csh pattern over a path or a URL."""
-    return Spec.glob(os.fsencode(pattern))
+    return Spec._glob(os.fsencode(pattern))  # noqa: SLF001
 
 
-def query(prefix: Name, text: str, suffix: str = "") -> Spec:
+def query(prefix: Name, text: str, suffix: Name = "") -> Spec:
     """Name what the store of `prefix` answers to `text` with, each with `suffix` appended."""
-    return Spec.query(os.fsencode(prefix), text, os.fsencode(suffix))
+    return Spec._query(os.fsencode(prefix), text, os.fsencode(suffix))  # noqa: SLF001
 
 
-def links(page: str, selector: str) -> Spec:
+def links(page: Name, selector: str) -> Spec:
     """Name the links of a page that a CSS selector meets: `a[href$=".pdf"]`."""
     return query(page, selector)
 
 
-def program(*words: Name, folder: Name = "", suffix: str = "") -> Spec:
+def program(*words: Name, folder: Name = "", suffix: Name = "") -> Spec:
     """Name what a program prints, run in `folder` without a shell."""
     encoded = [os.fsencode(word) for word in words]
-    return Spec.program(os.fsdecode(folder), encoded, os.fsencode(suffix))
+    return Spec._program(os.fsdecode(folder), encoded, os.fsencode(suffix))  # noqa: SLF001
 
 
 def list_of(names: Iterable[Name]) -> Spec:
     """Name these objects as they stand: nothing in them is a wildcard."""
     if isinstance(names, str | bytes | os.PathLike):
         raise TypeError("list_of takes several names; open takes one as it stands")
-    return Spec.list([os.fsencode(name) for name in names])
+    return Spec._list([os.fsencode(name) for name in names])  # noqa: SLF001
 
 
 def asking(
@@ -169,9 +169,9 @@ def _spec(spec: Name | Spec) -> Spec:
     if isinstance(spec, Spec):
         return spec
     if isinstance(spec, str | bytes):
-        return Spec.parse(os.fsencode(spec))
+        return Spec._parse(os.fsencode(spec))  # noqa: SLF001
     if isinstance(spec, os.PathLike):
-        return Spec.list([os.fsencode(spec)])
+        return Spec._list([os.fsencode(spec)])  # noqa: SLF001
     several = "; of several names pass each, or list_of them" if isinstance(spec, Iterable) else ""
     raise TypeError(f"a spec is text, a path or a Spec, not {type(spec).__name__}{several}")
 

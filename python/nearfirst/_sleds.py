@@ -142,9 +142,7 @@ def devices() -> list[Device]:
     return _nearfirst.devices()
 
 
-def calibrate(
-    *paths: str | os.PathLike[str], seconds: float = 3.0, save: bool = True
-) -> list[Device]:
+def calibrate(*paths: Name, seconds: float = 3.0, save: bool = True) -> list[Device]:
     """Measure the devices that files are on, and say what they take.
 
     A little is read at random places for the latency and in sequence for the
@@ -163,7 +161,7 @@ def calibrate(
         TypeError: Arguments of a wrong type.
         ValueError: Seconds out of range.
     """
-    names = [os.fspath(path) for path in paths]
+    names = [os.fsdecode(path) for path in paths]
     return _nearfirst.calibrate(names, seconds_of("seconds", seconds), bool(save))
 
 

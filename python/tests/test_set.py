@@ -175,10 +175,10 @@ def test_a_path_is_a_name_and_text_is_a_pattern(tmp_path: Path) -> None:
         nearfirst.query("{a,b}.db", "\n  (select 'a\\b')", "\\*"),
         nearfirst.links("https://host/page", '[href$=".pdf"]'),
         nearfirst.glob(b"~/\\[a]/[b-d]*\xff"),
-        nearfirst.Spec.parse(b"{a,b}.db\\select name from files\\.txt"),
-        nearfirst.Spec.parse(b"{/a,/b}/%find . -name 'x y'%*"),
-        nearfirst.Spec.parse(b"@-"),
-        nearfirst.Spec.parse(b"-"),
+        nearfirst.Spec._parse(b"{a,b}.db\\select name from files\\.txt"),  # noqa: SLF001
+        nearfirst.Spec._parse(b"{/a,/b}/%find . -name 'x y'%*"),  # noqa: SLF001
+        nearfirst.Spec._parse(b"@-"),  # noqa: SLF001
+        nearfirst.Spec._parse(b"-"),  # noqa: SLF001
         nearfirst.program("find", b"\xff", folder="/{a}", suffix="/*"),
         nearfirst.program("find", "a b", "-name", "*.c", folder="/src"),
         nearfirst.list_of(["a*", b"\xff", "s3://b/k"]),
@@ -188,6 +188,14 @@ def test_a_spec_passes_between_processes(spec: nearfirst.Spec) -> None:
     again = pickle.loads(pickle.dumps(spec))  # noqa: S301
     assert again == spec
     assert {again: 1}[spec] == 1
+
+
+def test_names_in_specs_are_text_bytes_or_paths() -> None:
+    links = nearfirst.links("/a/page", "a")
+    assert links == nearfirst.links(b"/a/page", "a") == nearfirst.links(Path("/a/page"), "a")
+    query = nearfirst.query("a.db", "select n", "/b")
+    assert query == nearfirst.query(b"a.db", "select n", b"/b")
+    assert nearfirst.program("ls", suffix="/b") == nearfirst.program("ls", suffix=Path("/b"))
 
 
 def test_names_need_not_be_utf_8(tmp_path: Path) -> None:

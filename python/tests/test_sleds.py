@@ -49,6 +49,8 @@ def test_costs_are_pickled(file: Path, protocol: int) -> None:
     for sled in nearfirst.sleds(file):
         kept(sled, "offset length device place latency latency_p90 bandwidth bandwidth_p90")
     kept(nearfirst.delivery_time(file), "p50 p90 unknown_bytes cold_bytes is_known")
+    for device in nearfirst.devices():
+        kept(device, "name latency latency_p90 bandwidth updated mounted_on")
 
 
 def test_a_delivery_time_covers_what_is_known(file: Path) -> None:
@@ -123,6 +125,27 @@ def test_a_piece_that_cannot_be_read_is_tried_again(file: Path, record: bytes | 
     file.write_bytes(content)
     read += pieces
     assert b"".join(map(bytes, sorted(read, key=attrgetter("offset")))) == content
+
+
+def test_pieces_let_go_of_their_file(file: Path) -> None:
+    def descriptors() -> int:
+        return sum(f.is_symlink() and f.resolve() == file for f in Path("/proc/self/fd").iterdir())
+
+    with nearfirst.pick(file, size=4096) as pieces:
+        next(pieces)
+        assert descriptors() == 1
+    assert pieces.closed
+    assert descriptors() == 0
+    pieces.close()
+    for ask in (lambda: next(pieces), pieces.refresh, pieces.__enter__):
+        with pytest.raises(ValueError, match="closed"):
+            ask()
+
+
+def test_a_file_lies_where_it_does_by_its_url_too(file: Path) -> None:
+    url = f"file://{file}"
+    assert nearfirst.sleds(url) == nearfirst.sleds(file)
+    assert nearfirst.delivery_time(url) == nearfirst.delivery_time(file)
 
 
 MIB = 1 << 20
@@ -363,7 +386,7 @@ def test_devices_are_measured(tmp_path: Path) -> None:
     file.write_bytes(bytes(1 << 20))
     measured = {device.name for device in nearfirst.calibrate(file, seconds=0.01)}
     # Memory is known now: it is not measured again unasked.
-    (again,) = nearfirst.calibrate(file, seconds=0.01, save=False)
+    (again,) = nearfirst.calibrate(bytes(file), seconds=0.01, save=False)
     assert again.name in measured
     assert again.updated is not None
     small = tmp_path / "small"

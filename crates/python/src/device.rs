@@ -13,13 +13,14 @@ use pyo3::prelude::*;
 use crate::apart::Apart;
 use crate::costs::costs_and_warnings;
 use crate::error;
+use crate::sled::Call;
 
 /// What is asked of a device is a read of this size, neither all latency nor all bandwidth.
 const READ_BYTES: u64 = 4 << 20;
 
 /// Anything with one latency and one bandwidth.
-#[pyclass(frozen, get_all, module = "nearfirst")]
-#[derive(Debug, Clone)]
+#[pyclass(frozen, get_all, eq, module = "nearfirst")]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Device {
     /// As sleds name it.
     name: String,
@@ -35,8 +36,35 @@ pub(crate) struct Device {
     mounted_on: Vec<PathBuf>,
 }
 
+/// A device as it is pickled, but for where it is mounted.
+type Measured = (String, Option<f64>, Option<f64>, Option<f64>, Option<u64>);
+
+impl Device {
+    fn measured(&self) -> Measured {
+        let device = self.clone();
+        let Self { name, latency, latency_p90, bandwidth, updated, .. } = device;
+        (name, latency, latency_p90, bandwidth, updated)
+    }
+}
+
 #[pymethods]
 impl Device {
+    /// As it was pickled.
+    #[staticmethod]
+    fn _unpickled(measured: Measured, mounted_on: Vec<PathBuf>) -> Self {
+        let (name, latency, latency_p90, bandwidth, updated) = measured;
+        Self { name, latency, latency_p90, bandwidth, updated, mounted_on }
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Call<'py, (Measured, Vec<PathBuf>)>> {
+        let made_by = py.get_type::<Self>().getattr("_unpickled")?;
+        Ok((made_by, (self.measured(), self.mounted_on.clone())))
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        self.measured().into_pyobject(py)?.hash()
+    }
+
     fn __repr__(&self) -> String {
         format!("<nearfirst.Device {}>", self.name)
     }

@@ -53,7 +53,8 @@ impl Piece {
 #[pyclass(frozen, module = "nearfirst")]
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    picking: Arc<Picking>,
+    /// Until it is closed.
+    picking: Mutex<Option<Arc<Picking>>>,
     /// Whether its mount may not answer.
     may_stall: bool,
     /// Of such a mount, what Ctrl-C did not wait for: the next one to ask has it.
@@ -161,20 +162,27 @@ impl Pieces {
         self.coming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn picking(&self) -> MutexGuard<'_, Option<Arc<Picking>>> {
+        self.picking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// # Errors
+    /// It was closed.
+    fn open(&self) -> PyResult<Arc<Picking>> {
+        let closed = || PyValueError::new_err("the pieces are closed");
+        self.picking().as_ref().map(Arc::clone).ok_or_else(closed)
+    }
+
     /// The next piece, read by another thread.
-    fn apart(&self, py: Python<'_>) -> PyResult<Next> {
+    fn apart(&self, py: Python<'_>, picking: Arc<Picking>) -> PyResult<Next> {
         let left = self.coming().take();
         let mut coming = if let Some(coming) = left {
             coming
         } else {
-            let (picking, costs) = (Arc::clone(&self.picking), costs(py)?);
+            let costs = costs(py)?;
             Apart::begin(move || picking.next(&costs))?
         };
         coming.ended(py, || Ok(())).inspect_err(|_| *self.coming() = Some(coming))
-    }
-
-    fn raised(&self, py: Python<'_>, error: &Error) -> PyErr {
-        error::of(py, &self.picking.name, error)
     }
 }
 
@@ -187,13 +195,14 @@ impl Pieces {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Piece>> {
         // Before, not after: a piece is handed out once.
         py.check_signals()?;
+        let picking = self.open()?;
         let next = if self.may_stall {
-            self.apart(py)?
+            self.apart(py, Arc::clone(&picking))?
         } else {
             let costs = costs(py)?;
-            py.detach(|| self.picking.next(&costs))
+            py.detach(|| picking.next(&costs))
         };
-        let next = next.map_err(|error| self.raised(py, &error))?;
+        let next = next.map_err(|error| error::of(py, &picking.name, &error))?;
         Ok(next.map(|(piece, bytes)| Piece {
             offset: piece.offset,
             place: place_word(piece.place),
@@ -211,9 +220,37 @@ impl Pieces {
     ///     NearfirstError: It cannot be asked about: it is picked on by the last answer.
     #[expect(clippy::doc_markdown, reason = "it is help of Python")]
     fn refresh(&self, py: Python<'_>) -> PyResult<()> {
-        let (picking, costs) = (Arc::clone(&self.picking), costs(py)?);
+        let (picking, costs) = (self.open()?, costs(py)?);
+        let name = picking.name.clone();
         let asked = apart::asked(py, self.may_stall, move || picking.refresh(&costs))?;
-        asked.map_err(|error| self.raised(py, &error))
+        asked.map_err(|error| error::of(py, &name, &error))
+    }
+
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.picking().is_none()
+    }
+
+    /// Let go of the file: what is asked for from then on is a `ValueError`.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let picking = self.picking().take();
+        apart::asked(py, self.may_stall, move || drop(picking))
+    }
+
+    fn __enter__(slf: Py<Self>) -> PyResult<Py<Self>> {
+        slf.get().open()?;
+        Ok(slf)
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.close(py)
     }
 }
 
@@ -250,5 +287,6 @@ pub(crate) fn pick(
         Ok(Picking { name, file, pick, unread: Mutex::default() })
     };
     let picking = apart::asked(py, may_stall, begin)?.map_err(raised)?;
-    Ok(Pieces { picking: Arc::new(picking), may_stall, coming: Mutex::default() })
+    let picking = Mutex::new(Some(Arc::new(picking)));
+    Ok(Pieces { picking, may_stall, coming: Mutex::default() })
 }

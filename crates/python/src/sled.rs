@@ -46,7 +46,7 @@ pub(crate) struct Sled {
 /// Latency and bandwidth of a sled, and of either what nine in ten keep.
 type Estimate = (Option<f64>, Option<f64>, Option<f64>, Option<f64>);
 /// A function and its arguments.
-type Call<'py, T> = (Bound<'py, PyAny>, T);
+pub(crate) type Call<'py, T> = (Bound<'py, PyAny>, T);
 /// A sled as it is pickled.
 type Pickled = (u64, u64, String, &'static str, Estimate);
 

@@ -19,42 +19,42 @@ pub(crate) struct Spec(pub(crate) nearfirst::Spec);
 #[pymethods]
 impl Spec {
     #[staticmethod]
-    fn parse(py: Python<'_>, text: &[u8]) -> PyResult<Self> {
+    fn _parse(py: Python<'_>, text: &[u8]) -> PyResult<Self> {
         let parsed = nearfirst::Spec::parse(text).and_then(nearfirst::Spec::checked);
         parsed.map(Self).map_err(|error| error::of_spec(py, error))
     }
 
     #[staticmethod]
-    fn glob(py: Python<'_>, pattern: &[u8]) -> PyResult<Self> {
+    fn _glob(py: Python<'_>, pattern: &[u8]) -> PyResult<Self> {
         let checked = nearfirst::Spec::glob(pattern).checked();
         checked.map(Self).map_err(|error| error::of_spec(py, error))
     }
 
     #[staticmethod]
-    fn query(prefix: &[u8], text: String, suffix: &[u8]) -> Self {
+    fn _query(prefix: &[u8], text: String, suffix: &[u8]) -> Self {
         Self(nearfirst::Spec::query(Name::new(prefix), text, suffix))
     }
 
     #[staticmethod]
-    fn program(folder: PathBuf, words: Vec<Vec<u8>>, suffix: &[u8]) -> Self {
+    fn _program(folder: PathBuf, words: Vec<Vec<u8>>, suffix: &[u8]) -> Self {
         let words = words.into_iter().map(OsString::from_vec);
         Self(nearfirst::Spec::program(folder, words, suffix))
     }
 
     #[staticmethod]
-    fn list(names: Vec<Vec<u8>>) -> Self {
+    fn _list(names: Vec<Vec<u8>>) -> Self {
         Self(nearfirst::Spec::list(names.into_iter().map(Name::new)))
     }
 
     /// A query as it was pickled: there may be braces in its prefix.
     #[staticmethod]
-    fn _query(prefix: &[u8], text: String, suffix: &[u8]) -> Self {
+    fn _unpickled_query(prefix: &[u8], text: String, suffix: &[u8]) -> Self {
         Self(nearfirst::Spec::Query { prefix: Glob::new(prefix), text, suffix: Glob::new(suffix) })
     }
 
     /// A program as it was pickled.
     #[staticmethod]
-    fn _program(folder: &[u8], words: Vec<Vec<u8>>, suffix: &[u8]) -> Self {
+    fn _unpickled_program(folder: &[u8], words: Vec<Vec<u8>>, suffix: &[u8]) -> Self {
         Self(nearfirst::Spec::Program {
             folder: Glob::new(folder),
             words: words.into_iter().map(OsString::from_vec).collect(),
@@ -69,21 +69,22 @@ impl Spec {
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let bytes = |text: &[u8]| PyBytes::new(py, text);
         let (made_by, arguments) = match &self.0 {
-            nearfirst::Spec::Glob(glob) => ("glob", (bytes(glob.text()),).into_pyobject(py)?),
-            nearfirst::Spec::Query { prefix, text, suffix } => {
-                ("_query", (bytes(prefix.text()), text, bytes(suffix.text())).into_pyobject(py)?)
-            }
+            nearfirst::Spec::Glob(glob) => ("_glob", (bytes(glob.text()),).into_pyobject(py)?),
+            nearfirst::Spec::Query { prefix, text, suffix } => (
+                "_unpickled_query",
+                (bytes(prefix.text()), text, bytes(suffix.text())).into_pyobject(py)?,
+            ),
             nearfirst::Spec::Program { folder, words, suffix } => {
                 let words: Vec<_> = words.iter().map(|word| bytes(word.as_bytes())).collect();
                 let arguments = (bytes(folder.text()), words, bytes(suffix.text()));
-                ("_program", arguments.into_pyobject(py)?)
+                ("_unpickled_program", arguments.into_pyobject(py)?)
             }
             nearfirst::Spec::List(names) => {
                 let names: Vec<_> = names.iter().map(|name| bytes(name.as_bytes())).collect();
-                ("list", (names,).into_pyobject(py)?)
+                ("_list", (names,).into_pyobject(py)?)
             }
             nearfirst::Spec::ListFile(_) => {
-                ("parse", (bytes(&self.0.to_text()),).into_pyobject(py)?)
+                ("_parse", (bytes(&self.0.to_text()),).into_pyobject(py)?)
             }
         };
         Ok((py.get_type::<Self>().getattr(made_by)?, arguments))
