@@ -109,7 +109,7 @@ pub(crate) unsafe fn put_sized<T>(
     name: &str,
     size: usize,
     first: usize,
-    value: T,
+    value: &T,
 ) -> Result<(), Failure> {
     if out.is_null() {
         return Err(null(name));
@@ -118,7 +118,7 @@ pub(crate) unsafe fn put_sized<T>(
     let (out, known) = (out.cast::<u8>(), size.min(size_of::<T>()));
     // SAFETY: the caller promises `size` bytes, and `known` are no more than a `T` has.
     unsafe {
-        out.copy_from_nonoverlapping((&raw const value).cast(), known);
+        out.copy_from_nonoverlapping(std::ptr::from_ref(value).cast(), known);
         out.add(known).write_bytes(0, size - known);
     }
     Ok(())

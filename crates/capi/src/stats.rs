@@ -72,7 +72,7 @@ pub unsafe extern "C" fn nf_set_stats(set: SetId, stats: *mut SetStats, size: us
             spilled_bytes_total: snapshot.budget.spilled_total,
         };
         // SAFETY: the C caller promises that it may be written.
-        unsafe { put_sized(stats, "stats", size, FIRST_BYTES, told) }?;
+        unsafe { put_sized(stats, "stats", size, FIRST_BYTES, &told) }?;
         Ok(0)
     })
 }
