@@ -55,9 +55,11 @@ pub use sled::{
 };
 pub use store::{
     Algorithm, Answer, Backing, Bindings, ByteStream, Cause, Checksum, Clock, Costs, Entries,
-    Entry, Error, Fnmatch, Folder, Kind, Local, Located, Mount, Mounts, Name, Opener, PartLengths,
-    Pattern, Permissions, Places, Probe, Process, Progress, Query, Reached, Reading, Reason,
-    Recall, Sequence, SpillFolder, Status, StorageOptions, Store, Stores, StoresOptions,
+    Entry, Error, FirstBytes, Fnmatch, Folder, Kind, Local, Located, Mount, Mounts, Name, Opener,
+    PartLengths, Pattern, Permissions, Places, Probe, Process, Progress, Query, Reached, Reading,
+    Reason, Recall, Sequence, SpillFolder, Status, StorageOptions, Store, Stores, StoresOptions,
     TableFiles, Tier, Version, Warning, above_standard, patiently, probe_first, probe_memory,
     system_number, unix_parts, unix_s, without_number,
 };
+// The answers of a [`Store`] are of their types.
+pub use {bytes, futures};
