@@ -5,11 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use nearfirst::bytes::Bytes;
-use nearfirst::fetch::engine::FileReader;
 use nearfirst::futures::{FutureExt as _, StreamExt as _, future, stream};
 use nearfirst::{
-    Answer, Costs, Device, Engine, EngineOptions, Entry, FirstBytes, Name, Reading, Set,
-    SetOptions, Spec, Store, Stores, StoresOptions,
+    Answer, Costs, Device, Engine, EngineOptions, Entry, Name, Reading, Set, SetOptions, Spec,
+    Store, Stores, StoresOptions,
 };
 
 const TEXT: &[u8] = b"text";
@@ -50,10 +49,4 @@ fn a_store_is_written_without_other_crates() {
     let set = Set::open(&engine, [Spec::list(["one://a"])], SetOptions::default());
     let member = set.next().expect("it is listed").expect("it can be read");
     assert_eq!(member.read().expect("it is near"), TEXT);
-}
-
-#[test]
-fn what_functions_take_can_be_named() {
-    let _begins_with: fn(&FileReader, &FirstBytes) -> std::io::Result<bool> =
-        FileReader::begins_with;
 }
