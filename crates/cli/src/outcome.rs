@@ -12,7 +12,7 @@ Exit codes:
   1  something could not be, stderr says what and why; the rest was done
   2  wrong usage, a configuration that cannot be read, or the output could not be written";
 
-/// The exit code of `wc` and `find` when whoever read the output has closed it: what a shell says of
+/// The exit code of `wc`, `find` and `each` when whoever read the output has closed it: what a shell says of
 /// GNU's, which SIGPIPE ends.
 pub(crate) const CLOSED_PIPE_EXIT: u8 = 128 + 13;
 

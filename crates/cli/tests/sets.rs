@@ -954,6 +954,27 @@ fn each_runs_a_command_on_every_member_and_groups_its_output() {
 }
 
 #[test]
+fn each_whose_output_nobody_reads_says_what_it_has_not_begun() {
+    let ground = ground();
+    let run = |flags: &[&str]| {
+        let script = "echo x >> ran; echo text";
+        let words = [&["each", "-j1"], flags, &["**/*.txt", "--", "sh", "-c", script]].concat();
+        let mut command = ground.command(&words);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let ran = fs::read_to_string(ground.path().join("ran")).unwrap();
+        fs::remove_file(ground.path().join("ran")).unwrap();
+        (output.status.code(), ran.lines().count(), stderr(&output))
+    };
+    let (code, ran, told) = run(&[]);
+    assert_eq!((code, ran), (Some(141), 1), "{told}");
+    assert!(told.starts_with("nearfirst each: the output is closed; not begun: "), "{told}");
+    let (code, ran, told) = run(&["-u"]);
+    assert_eq!((code, ran), (Some(1), 3), "{told}");
+}
+
+#[test]
 fn each_runs_what_the_kernel_cannot_as_a_script_of_the_shell() {
     let ground = ground();
     let script = ground.create("script", "echo of a script: $*\n");

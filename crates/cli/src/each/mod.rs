@@ -85,6 +85,7 @@ Exit codes:
   0  every command ended with 0
   1  an object could not be read, or a command ended otherwise
   2  wrong usage; or CMD cannot be run, or copies or the output not be written
+  141  whoever reads the output has closed it: no further command was begun (with -u all are)
   Ended by a signal, it ends by the same signal: shells say 130 of an interrupt, 143 of SIGTERM";
 
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -129,9 +130,24 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     if args.set.stats {
         sets::say_stats(sets.engine(), &tally);
     }
+    let (begun, _) = *lock(&each.next);
     let cannot_go_on = each.cannot_go_on.load(Ordering::Relaxed);
-    let code = outcome::exit_code(each.printer.into_written());
+    let code = match each.printer.into_written() {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => closed(&set, begun),
+        written => outcome::exit_code(written),
+    };
     if cannot_go_on { ExitCode::from(2) } else { code }
+}
+
+/// Of a run whose output has nobody who reads it any more: commands are run for what they do, so that those
+/// which were not are told of.
+fn closed(set: &Set, begun: usize) -> ExitCode {
+    let left = set.known().saturating_sub(begun as u64);
+    if left > 0 || !set.is_complete() {
+        let objects = human::counted(left, "object");
+        messages::note(format_args!("the output is closed; not begun: {objects} known so far"));
+    }
+    ExitCode::from(outcome::CLOSED_PIPE_EXIT)
 }
 
 struct Each<'a> {
