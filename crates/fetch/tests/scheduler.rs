@@ -842,6 +842,31 @@ fn a_server_is_left_alone_as_long_as_it_asks_for_within_reason() {
 }
 
 #[test]
+fn a_server_that_turns_away_some_is_left_alone_only_once_it_turns_away_all() {
+    let refused = Failure::Busy { retry_after: None };
+    let mut told = Told::new(Limits::default(), 1, Order::Ready);
+    (1..=9).for_each(|member| told.bytes(member, 10));
+    told.ask();
+    for member in 1..=6 {
+        let (attempt, ..) = told.started()[0].clone();
+        if member == 4 {
+            told.on_all([
+                contacted(attempt, 10, 0, &[(0, 10)]),
+                Event::Progressed { attempt, bytes: 5 },
+            ]);
+        }
+        told.fail(attempt, refused);
+        assert_eq!(told.started_members(), [member + 1]);
+    }
+    let (attempt, ..) = told.started()[0].clone();
+    told.fail(attempt, refused);
+    assert_eq!(told.started(), [], "the fourth since it brought something");
+    told.pass_to_wake();
+    assert_eq!(told.now, Limits::default().backoff);
+    assert_eq!(told.started().len(), 1);
+}
+
+#[test]
 fn no_more_is_in_flight_than_a_device_may_have_from_now_on() {
     let mut told = Told::new(Limits::default(), 8, Order::Ready);
     told.meet(2, false);

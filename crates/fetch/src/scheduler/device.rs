@@ -61,6 +61,8 @@ pub(super) struct Device {
     pub(super) hedges_won: u64,
     pub(super) retries: u64,
     pub(super) refusals: u64,
+    /// Requests that it turned away since it last brought something.
+    pub(super) refused_in_turn: u32,
     pub(super) stalls: u64,
     /// Whether something waits for room.
     pub(super) blocked: bool,
@@ -99,6 +101,7 @@ impl Device {
             hedges_won: 0,
             retries: 0,
             refusals: 0,
+            refused_in_turn: 0,
             stalls: 0,
             blocked: false,
             is_in_blocked: false,

@@ -44,6 +44,7 @@ impl Scheduler {
         let known = &self.attempts[attempt];
         let device = &mut self.devices[known.device as usize];
         device.hedges_won += u64::from(known.is_hedge);
+        device.refused_in_turn = 0;
         if !known.is_beside {
             device.window.completed(self.now, device.latency.median());
         }

@@ -16,6 +16,9 @@ const PROGRESS_BYTES: u64 = 256 << 10;
 /// The longest that a server is left alone when it asks for it: with
 /// `REFUSALS_MAX`, a quarter of an hour for one part.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// So many requests that a server turns away, and brings nothing meanwhile, are taken for all: it is left
+/// alone for a while. One that turns away some, of which the others come, is asked less at a time.
+const REFUSED_IN_TURN_MAX: u32 = 4;
 /// The longest pause before another attempt.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
@@ -24,17 +27,22 @@ impl Scheduler {
         let Some(attempt) = self.attempts.find(id.0) else { return };
         let part = self.attempts[attempt].part;
         if let Failure::Busy { retry_after } = failure {
-            self.refused(self.attempts[attempt].device, retry_after);
+            self.refused(attempt, retry_after);
         }
         self.end_attempt(attempt);
         self.part_failed(part, failure, Cause::Failed);
     }
 
-    fn refused(&mut self, slot: u32, retry_after: Option<Duration>) {
-        let pause = retry_after.unwrap_or(self.limits.backoff).min(PATIENCE);
+    fn refused(&mut self, attempt: u32, retry_after: Option<Duration>) {
+        let (slot, began) = (self.attempts[attempt].device, self.attempts[attempt].started);
         let device = &mut self.devices[slot as usize];
         device.refusals += 1;
-        device.window.brake(self.now);
+        device.refused_in_turn += 1;
+        device.window.brake(began, self.now);
+        if retry_after.is_none() && device.refused_in_turn < REFUSED_IN_TURN_MAX {
+            return;
+        }
+        let pause = retry_after.unwrap_or(self.limits.backoff).min(PATIENCE);
         device.paused_until = device.paused_until.max(self.now.saturating_add(pause));
         device.is_paused = true;
         self.time(slot);

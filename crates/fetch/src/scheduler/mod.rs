@@ -23,7 +23,9 @@
 //!   small share of a device's requests.
 //! - **Failures.** A part is tried again, from where it stopped, after a pause
 //!   that doubles; then its member fails, whole. That another would fail alike counts once no
-//!   other attempt is at the part. A server that asks for patience gets it, and half the window.
+//!   other attempt is at the part. A server that asks for patience gets it, and half the window;
+//!   one that turns requests away and does not say for how long is asked less at a time, and left alone
+//!   for a while once it turns away all.
 //! - **The budget** holds but for what its module tells.
 
 mod attempt;

@@ -24,7 +24,9 @@ impl Scheduler {
         known.brought = known.brought.saturating_add(bytes);
         let reach = known.start.saturating_add(known.brought);
         let covers_end = known.covers_end;
-        self.devices[known.device as usize].window.brought(bytes);
+        let device = &mut self.devices[known.device as usize];
+        device.window.brought(bytes);
+        device.refused_in_turn = 0;
         let part_slot = known.part;
         if self.parts[part_slot].opens {
             return;

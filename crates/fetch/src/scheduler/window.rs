@@ -6,7 +6,7 @@
 //! now and then, and the step kept if it pays, and in turn a step smaller,
 //! kept if nothing is lost. Latency is no signal: it grows with the size of
 //! what is read and with a fair share of a full link. Being turned away halves
-//! the window, at most once an epoch.
+//! the window, at most once an epoch, and once for all that was in flight by then.
 
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub(super) struct Window {
     /// Whether a smaller one is tried next.
     less_next: bool,
     braked: bool,
+    /// When it was last halved: what was begun before that was begun in the larger one.
+    braked_at: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -83,6 +85,7 @@ impl Window {
             hold: HOLD,
             less_next: false,
             braked: false,
+            braked_at: None,
         }
     }
 
@@ -158,9 +161,9 @@ impl Window {
         }
     }
 
-    /// The server turned a request away.
-    pub(super) fn brake(&mut self, now: Duration) {
-        if self.braked {
+    /// The server turned a request away that was begun at `began`.
+    pub(super) fn brake(&mut self, began: Duration, now: Duration) {
+        if self.braked || self.braked_at.is_some_and(|at| began <= at) {
             return;
         }
         self.size = (self.size / 2).max(1);
@@ -168,6 +171,7 @@ impl Window {
         self.phase = Phase::Holding { left: HOLD };
         self.begin_epoch(now);
         self.braked = true;
+        self.braked_at = Some(now);
     }
 
     fn pass(&mut self, now: Duration) {
@@ -338,11 +342,13 @@ mod tests {
     #[test]
     fn being_turned_away_halves_once_an_epoch() {
         let mut window = Window::new(64, 256);
-        let now = Duration::from_secs(1);
-        (0..10).for_each(|_| window.brake(now));
+        let (began, now) = (Duration::ZERO, Duration::from_secs(1));
+        (0..10).for_each(|_| window.brake(began, now));
         assert_eq!(window.size(), 32);
         window.begin_epoch(now);
-        window.brake(now);
+        window.brake(began, 2 * now);
+        assert_eq!(window.size(), 32, "what was in flight when it was halved");
+        window.brake(2 * now, 3 * now);
         assert_eq!(window.size(), 16);
     }
 
