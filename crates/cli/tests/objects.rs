@@ -83,7 +83,7 @@ fn compressed_logs_of_a_bucket_are_searched_in_the_order_of_their_listing() {
     for folder in ["s3://logs/2026", "s3://logs/2026/"] {
         for command in ["cat", "ls", "sleds", "order"] {
             let output = logs.run(&[command, folder]);
-            let expected = "not found; what is below it is s3://logs/2026/**";
+            let expected = "not found; if it is a folder, what is below it is s3://logs/2026/**";
             assert_eq!(stderr(&output), format!("nearfirst {command}: {folder}: {expected}\n"));
         }
     }

@@ -309,7 +309,8 @@ pub(crate) fn reason(cause: &Error) -> String {
         }
         Error::NotFound { name } if may_be_folder(name) => {
             let below = shown(name);
-            format!("{}; what is below it is {}/**", cause.reason(), below.trim_end_matches('/'))
+            let below = below.trim_end_matches('/');
+            format!("{}; if it is a folder, what is below it is {below}/**", cause.reason())
         }
         _ if cause.kind() == ErrorKind::IsADirectory => {
             format!("{}; 'FOLDER/**' is all files below one", cause.reason())
