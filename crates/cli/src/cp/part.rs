@@ -266,7 +266,7 @@ impl Part {
             Ok(()) => self.is_finished = true,
             Err(_) => drop(self.note()),
         }
-        named
+        named.map_err(|error| not_named(&self.dest, error))
     }
 
     /// Takes away what its writer needed and the file is not to have.
@@ -453,6 +453,16 @@ fn not_made(folder: &Path, error: io::Error) -> io::Error {
     }
 }
 
+/// That a file cannot have its name: a folder may, for the copies of objects whose names go on from it.
+fn not_named(dest: &Path, error: io::Error) -> io::Error {
+    if dest.is_dir() {
+        return io::Error::other(
+            "a folder of that name is there: what is called as a folder of others cannot be a file beside them",
+        );
+    }
+    error
+}
+
 /// Whether an open file is what lies at a path now.
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let about = file.metadata()?;
@@ -514,6 +524,18 @@ mod tests {
             names.map(|name| name.expect("a name").file_name().to_string_lossy().into()).collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn a_folder_that_has_the_name_of_a_file_meanwhile_is_said_to_be_there() {
+        for replaces in [false, true] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let dest = folder.path().join("a");
+            let part = Part::open(&dest, None, None, 0o666).expect("opened");
+            fs::create_dir_all(dest.join("b")).expect("made");
+            let error = part.finish(None, replaces).expect_err("a folder is there");
+            assert!(error.to_string().starts_with("a folder of that name is there"), "{error}");
+        }
     }
 
     #[test]

@@ -105,7 +105,8 @@ pub(super) fn dest(target: &Target, base: &Base, name: &Name) -> Result<PathBuf,
         let component = name.on_disk(component);
         match &*component {
             b"" => return Err("its name has an empty component, which no file can have"),
-            b"." | b".." => return Err("its name leads out of the folder"),
+            b"." => return Err("its name has a component `.`, which no file can have"),
+            b".." => return Err("its name leads out of the folder"),
             component if component.contains(&0) => return Err("its name has a NUL byte"),
             component if part::is_ours(component) => {
                 return Err("a file of its name would be taken for a part of another");
@@ -196,5 +197,13 @@ mod tests {
         becomes("s3://b/**", "s3://b/a.nearfirst-part", Ok("a.nearfirst-part"));
         becomes("https://h/p.html\\a\\", "https://h/", Err(()));
         becomes("https://h/p.html\\a\\", "https://h/..", Err(()));
+    }
+
+    #[test]
+    fn a_dot_is_said_to_be_no_name_and_not_to_lead_out() {
+        let target = Target::Folder(PathBuf::from("d"));
+        let base = Base::of(&Spec::parse("s3://b/**").expect("a spec"));
+        let reason = dest(&target, &base, &Name::from("s3://b/end/.")).expect_err("no name");
+        assert_eq!(reason, "its name has a component `.`, which no file can have");
     }
 }
