@@ -547,7 +547,7 @@ mod tests {
         for (latency_s, bandwidth) in
             [(0.0, 1.0), (1.0, 0.0), (f64::NAN, 1.0), (1.0, f64::INFINITY)]
         {
-            assert!(table.fill(&disk, latency_s, bandwidth));
+            assert!(!table.fill(&disk, latency_s, bandwidth));
         }
         assert_eq!(table, DeviceTable::default());
     }
