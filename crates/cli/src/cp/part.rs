@@ -456,9 +456,7 @@ fn not_made(folder: &Path, error: io::Error) -> io::Error {
 /// That a file cannot have its name: a folder may, for the copies of objects whose names go on from it.
 fn not_named(dest: &Path, error: io::Error) -> io::Error {
     if dest.is_dir() {
-        return io::Error::other(
-            "a folder of that name is there: what is called as a folder of others cannot be a file beside them",
-        );
+        return io::Error::other("a folder of that name is there, and a file cannot have it, too");
     }
     error
 }
