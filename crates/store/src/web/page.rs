@@ -142,6 +142,10 @@ impl Loading {
                 self.parser = None;
                 self.ready.push_back(Err(error));
             }
+            if self.ready.is_empty() {
+                // Who collects what is ready gets on with what was found before.
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -315,5 +319,17 @@ mod tests {
         let links = links(Name::from("https://h.example/d/"), "a", open.boxed());
         let last = block_on(links.skip(20_000).next()).unwrap().unwrap();
         assert_eq!(last.name, Name::from("https://h.example/d/20000"));
+    }
+
+    #[test]
+    fn a_link_does_not_wait_for_the_end_of_those_that_repeat_it() {
+        let url = url::Url::parse("https://h.example/d/").unwrap();
+        let base = Base::of_url(url, Arc::default());
+        let repeats = (0..1000).map(|_| Ok(Bytes::from_static(b"<a href=1>1</a>")));
+        let body = stream::iter(repeats.chain([Ok(Bytes::from_static(b"<a href=2>2</a>"))]));
+        let open = async { Ok(Opened { base, written_in: None, body: body.boxed() }) };
+        let links = links(Name::from("https://h.example/d/"), "a", open.boxed());
+        let batches = block_on(links.ready_chunks(64).map(|batch| batch.len()).collect::<Vec<_>>());
+        assert_eq!(batches, [1, 1]);
     }
 }
