@@ -49,7 +49,8 @@ pub type Predicate = Option<
 
 /// Told that `data` is not used any more: by any thread, once, when the sets
 /// that were made with it are closed and what they had under way has ended, or
-/// the call that it was passed to has failed. It makes no calls on sets.
+/// the call that it was passed to has failed, unless that was passed a wrong size
+/// of its options. It makes no calls on sets.
 pub type Release = Option<unsafe extern "C" fn(data: *mut c_void)>;
 
 thread_local! {

@@ -56,8 +56,8 @@ pub struct SetOptions {
     pub rank: Rank,
     /// Passed to `rank` and `release`.
     pub data: *mut c_void,
-    /// Called when `data` is not used any more, also if the set cannot be opened, unless since the size is
-    /// another; may be null.
+    /// Called when `data` is not used any more, also if the set cannot be opened, but not if `size` is
+    /// wrong; may be null.
     pub release: Release,
     /// With `NF_ORDER_REPLAY`, and only then: the names to come first, as `nf_set_order_taken` told
     /// them; they are copied.

@@ -41,8 +41,8 @@ pub unsafe extern "C" fn nf_set_open(spec: *const c_char) -> SetId {
 /// `sizeof (struct nf_set_options)`.
 ///
 /// Returns the set, or -1 with `errno`: as `nf_set_open`, `EINVAL` too for an
-/// option that is none and for another `size`, `E2BIG` for an option that only a
-/// later version knows, and why the spill folder cannot be written to. With
+/// option that is none and a `size` below that of the first version, `E2BIG` for an
+/// option that only a later version knows, and why the spill folder cannot be written to. With
 /// `options` null it opens as by default, whatever `size` is.
 ///
 /// # Safety

@@ -48,7 +48,7 @@ const FIRST_BYTES: usize = offset_of!(SetStats, spilled_bytes_total) + size_of::
 /// caller's version knows are 0.
 ///
 /// Returns 0, or -1 with `errno`: `EBADF` (no such set), `EINVAL` (`stats` is null, or
-/// `size` is that of something else).
+/// `size` is below that of the first version).
 ///
 /// # Safety
 /// `stats` may be written for `size` bytes.

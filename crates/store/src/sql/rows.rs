@@ -21,6 +21,8 @@ use crate::{Entry, Error, Name, without_number};
 
 /// Rows without a name that are told of while none has had one: a column of numbers is not gone through.
 const UNNAMED_MAX: usize = 100;
+/// How long a server is waited for to be told that a connection ends.
+const CLOSING_MAX: Duration = Duration::from_secs(1);
 
 /// A question, and where its answer goes.
 pub(super) struct Question {
@@ -126,12 +128,34 @@ where
     usize: ColumnIndex<DB::Row>,
 {
     let options = options?.disable_statement_logging();
-    // Before the connection in the order of drops: what it does ends first.
     let (mut connection, mut listener) = patiently(|| connected::<DB>(&options, question)).await?;
+    let heard = hear::<DB>(&mut connection, &mut listener, question, folder).await;
+    // Ends a query that was not heard to its end: closing waits for it.
+    drop(listener);
+    // Before the names end: who has heard them all finds nobody at the database any more.
+    drop(timeout(CLOSING_MAX, connection.close()).await);
+    heard
+}
+
+/// Asks, and sends each name that is heard.
+async fn hear<DB>(
+    connection: &mut DB::Connection,
+    listener: &mut Listener,
+    question: &mut Question,
+    folder: &Path,
+) -> Result<(), Error>
+where
+    DB: Engine + HasStatementCache,
+    DB::Arguments: IntoArguments<DB>,
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+    for<'r> Vec<u8>: Decode<'r, DB> + Type<DB>,
+    for<'r> String: Decode<'r, DB> + Type<DB>,
+    usize: ColumnIndex<DB::Row>,
+{
     // It is the user's own query, on a connection that only reads. It is prepared under a name: one without
     // is forgotten when the driver asks the server about a type that it does not know.
     let text = AssertSqlSafe(std::mem::take(&mut question.text));
-    let mut rows = sqlx::query::<DB>(text).persistent(true).fetch(&mut connection);
+    let mut rows = sqlx::query::<DB>(text).persistent(true).fetch(connection);
     let first = timeout(question.answer_max, rows.next()).await;
     let mut next = first.map_err(|_| question.is_late("no row"))?;
     let mut unnamed_max = if DB::TYPES_ARE_OF_VALUES { UNNAMED_MAX } else { 1 };
@@ -155,9 +179,6 @@ where
         next = further.map_err(|_| question.is_late("no further row"))?;
     }
     listener.has_heard_all();
-    drop(rows);
-    // Before the names end: who has heard them all finds nobody at the database any more.
-    drop(timeout(question.answer_max, connection.close()).await);
     Ok(())
 }
 
