@@ -71,7 +71,7 @@ pub(crate) fn wipe_at_the_end() {
     }
 }
 
-/// Takes the line away, and lets none come until something short is written.
+/// Takes the line away, and lets none come until something short is written, or whatever else is done.
 pub(crate) fn without(write: impl FnOnce()) {
     let mut shown = lock(&SHOWN);
     if std::mem::take(&mut *shown) {

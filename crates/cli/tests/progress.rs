@@ -3,11 +3,13 @@
 mod ground;
 
 use std::fs;
+use std::process::Stdio;
 use std::time::Duration;
 
 use ground::Ground;
+use rustix::process::{Pid, Signal, kill_process};
 use testkit::server::{Answer, Misbehaving};
-use testkit::{Facility, cmd, skip_unless};
+use testkit::{Facility, cmd, skip_unless, until};
 
 /// Longer than a run that says nothing.
 const SLOW: Duration = Duration::from_secs(1);
@@ -60,4 +62,32 @@ fn who_counts_is_told_which_object_is_waited_for() {
     ground.create("names", format!("a.txt\n{}\n", server.url("/slow")));
     let told = at_terminal(&ground, "wc -l @names");
     assert!(told.contains("1 of 2 members, 7 B, "), "{told:?}");
+}
+
+#[test]
+fn no_line_stands_on_the_terminal_while_that_has_stopped_the_run() {
+    skip_unless!(Facility::Tool("script"));
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    server.answer("/slow", Answer::bytes("text\n").delayed(4 * SLOW));
+    let (program, url) = (env!("CARGO_BIN_EXE_nearfirst"), server.url("/slow"));
+    // As a shell with jobs, which takes the terminal back.
+    let work = format!("echo $$ > pid; exec {program} wc -l {url} > out");
+    let line = "sh -mc 'sh -c \"$WORK\"; until [ -e go ]; do sleep 0.01; done; fg'";
+    let script = cmd("script", ["-qefc", line, "told"]).env("WORK", work);
+    let script = script.env("NEARFIRST_STATE", ground.state()).dir(ground.path());
+    let mut run = script.into_command().stdout(Stdio::null()).spawn().expect("started");
+    let read = |name: &str| fs::read_to_string(ground.path().join(name)).unwrap_or_default();
+    let lines = || read("told").matches("\x1b[?7h").count();
+    until("the line is shown", || lines() > 0);
+    let process = read("pid").trim().parse().ok().and_then(Pid::from_raw).expect("a process");
+    let stat = format!("/proc/{}/stat", process.as_raw_nonzero());
+    kill_process(process, Signal::TSTP).expect("it lives");
+    until("it is stopped", || read(&stat).contains(") T "));
+    let told = read("told");
+    let (_, end) = told.rsplit_once("\x1b[?7h").expect("a line");
+    assert!(end.starts_with("\r\x1b[K"), "{told:?}");
+    let before = lines();
+    ground.create("go", "");
+    assert!(run.wait().expect("ended").success(), "{:?}", read("told"));
+    assert!(lines() > before, "it is shown again: {:?}", read("told"));
 }

@@ -21,7 +21,11 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// The signal that breaks the run off; 0: none has come.
 static BROKEN_OFF_BY: AtomicI32 = AtomicI32::new(0);
 
+/// Who is told that a terminal stops this process, and that it goes on.
+static TOLD_OF_STOPS: Mutex<Option<Tell>> = Mutex::new(None);
+
 type Undo = Box<dyn FnOnce() + Send>;
+type Tell = Box<dyn Fn(process::Signal) + Send>;
 
 fn undone() -> MutexGuard<'static, Vec<(u64, Undo)>> {
     lock(&UNDONE)
@@ -102,21 +106,37 @@ pub(crate) fn watch(runtime: &Handle) {
 }
 
 /// Has `tell` know that a terminal stops this process (`SIGTSTP`), before it does; and once somebody has
-/// it go on, that it does (`SIGCONT`).
+/// it go on, that it does (`SIGCONT`). Who asked last is told.
 pub(crate) fn tell_of_stops(runtime: &Handle, tell: impl Fn(process::Signal) + Send + 'static) {
-    let kind = SignalKind::from_raw(libc::SIGTSTP);
-    if ignored()(libc::SIGTSTP) {
-        return;
-    }
-    let _entered = runtime.enter();
-    let Ok(mut stops) = signal(kind) else { return };
-    runtime.spawn(async move {
-        while stops.recv().await.is_some() {
-            tell(process::Signal::TSTP);
-            ::watch::command::stop_as(libc::SIGTSTP);
-            tell(process::Signal::CONT);
+    *lock(&TOLD_OF_STOPS) = Some(Box::new(tell));
+    watch_stops(runtime);
+}
+
+/// Has no line stand on the terminal while that stops this process; once in a process. As [`watch`] does,
+/// it leaves alone what whoever started us ignores.
+pub(crate) fn watch_stops(runtime: &Handle) {
+    static WATCHING: Once = Once::new();
+    WATCHING.call_once(|| {
+        if ignored()(libc::SIGTSTP) {
+            return;
         }
+        let _entered = runtime.enter();
+        let Ok(mut stops) = signal(SignalKind::from_raw(libc::SIGTSTP)) else { return };
+        runtime.spawn(async move {
+            while stops.recv().await.is_some() {
+                // None may come between, and stay.
+                progress::without(stop);
+            }
+        });
     });
+}
+
+fn stop() {
+    let told = lock(&TOLD_OF_STOPS);
+    let tell = |signal| told.as_ref().map_or((), |tell| tell(signal));
+    tell(process::Signal::TSTP);
+    ::watch::command::stop_as(libc::SIGTSTP);
+    tell(process::Signal::CONT);
 }
 
 /// Whether a signal is ignored at present; none where the kernel does not tell.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nearfirst::{Engine, Set};
 use tokio::task::AbortHandle;
 
-use super::Tally;
+use super::{Tally, interrupt};
 use crate::{human, progress};
 
 /// How often the line is looked at.
@@ -72,6 +72,7 @@ where
     }
     let engine = set.engine().clone();
     let (handle, set) = (engine.handle().clone(), Arc::downgrade(set));
+    interrupt::watch_stops(&handle);
     let shown = async move {
         let clock = engine.costs().clock().clone();
         let mut line = progress::Line::new(&clock);
