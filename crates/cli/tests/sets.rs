@@ -954,23 +954,24 @@ fn each_runs_a_command_on_every_member_and_groups_its_output() {
 }
 
 #[test]
-fn each_whose_output_nobody_reads_says_what_it_has_not_begun() {
+fn each_whose_output_nobody_reads_says_what_had_no_command() {
     let ground = ground();
-    let run = |flags: &[&str]| {
-        let script = "echo x >> ran; echo text";
+    let run = |flags: &[&str], script: &str| {
         let words = [&["each", "-j1"], flags, &["**/*.txt", "--", "sh", "-c", script]].concat();
-        let mut command = ground.command(&words);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        drop(child.stdout.take());
-        let output = child.wait_with_output().unwrap();
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = ground.command(&words).stdout(writer).output().unwrap();
         let ran = fs::read_to_string(ground.path().join("ran")).unwrap();
         fs::remove_file(ground.path().join("ran")).unwrap();
         (output.status.code(), ran.lines().count(), stderr(&output))
     };
-    let (code, ran, told) = run(&[]);
+    let (code, ran, told) = run(&[], "echo x >> ran; echo text");
     assert_eq!((code, ran), (Some(141), 1), "{told}");
-    assert!(told.starts_with("nearfirst each: the output is closed; not begun: "), "{told}");
-    let (code, ran, told) = run(&["-u"]);
+    assert!(told.starts_with("nearfirst each: the output is closed: "), "{told}");
+    assert!(told.ends_with("had no command\n"), "{told}");
+    let (code, ran, told) = run(&[], "echo x >> ran; echo text; exit 3");
+    assert_eq!((code, ran), (Some(1), 1), "what fails is not hidden: {told}");
+    let (code, ran, told) = run(&["-u"], "echo x >> ran; echo text");
     assert_eq!((code, ran), (Some(1), 3), "{told}");
 }
 

@@ -85,7 +85,7 @@ Exit codes:
   0  every command ended with 0
   1  an object could not be read, or a command ended otherwise
   2  wrong usage; or CMD cannot be run, or copies or the output not be written
-  141  whoever reads the output has closed it: no further command was begun (with -u all are)
+  141  whoever reads the output has closed it, and no further command was begun; not with -u
   Ended by a signal, it ends by the same signal: shells say 130 of an interrupt, 143 of SIGTERM";
 
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -140,14 +140,19 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 /// Of a run whose output has nobody who reads it any more: commands are run for what they do, so that those
-/// which were not are told of.
+/// which were not are told of. What failed before has its exit code.
 fn closed(set: &Set, begun: usize) -> ExitCode {
+    let has_failed = messages::any() || messages::any_misuse();
     let left = set.known().saturating_sub(begun as u64);
-    if left > 0 || !set.is_complete() {
-        let objects = human::counted(left, "object");
-        messages::note(format_args!("the output is closed; not begun: {objects} known so far"));
+    let objects = human::counted(left, "object");
+    if !set.is_complete() {
+        messages::note(format_args!(
+            "the output is closed: {objects} known so far, and what is not listed yet, had no command"
+        ));
+    } else if left > 0 {
+        messages::note(format_args!("the output is closed: {objects} had no command"));
     }
-    ExitCode::from(outcome::CLOSED_PIPE_EXIT)
+    if has_failed { outcome::exit_code(Ok(())) } else { ExitCode::from(outcome::CLOSED_PIPE_EXIT) }
 }
 
 struct Each<'a> {

@@ -1,29 +1,12 @@
 //! File names in messages, as the GNU tools quote them.
 
 use std::fmt::Write as _;
-use std::sync::OnceLock;
+
+use crate::locale;
 
 /// A name in the locale's quotation marks; what cannot be printed is escaped.
 pub(crate) fn quoted(name: &[u8]) -> String {
-    quoted_in(name, in_utf8())
-}
-
-/// Whether the locale's characters are UTF-8.
-pub(super) fn in_utf8() -> bool {
-    static UTF8: OnceLock<bool> = OnceLock::new();
-    *UTF8.get_or_init(utf8_locale)
-}
-
-/// The first of the three variables that is set decides, as in `setlocale(3)`.
-fn utf8_locale() -> bool {
-    ["LC_ALL", "LC_CTYPE", "LANG"]
-        .into_iter()
-        .filter_map(std::env::var_os)
-        .find(|value| !value.is_empty())
-        .is_some_and(|value| {
-            let value = value.to_string_lossy().to_lowercase();
-            value.contains("utf-8") || value.contains("utf8")
-        })
+    quoted_in(name, locale::is_utf8())
 }
 
 fn quoted_in(name: &[u8], utf8: bool) -> String {

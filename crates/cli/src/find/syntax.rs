@@ -39,7 +39,7 @@ pub(crate) enum Letters {
 impl Letters {
     /// Those of the locale, as for GNU find.
     pub(crate) fn of_locale() -> Self {
-        if super::quote::in_utf8() { Self::Utf8 } else { Self::Bytes }
+        if crate::locale::is_utf8() { Self::Utf8 } else { Self::Bytes }
     }
 }
 
