@@ -217,15 +217,24 @@ fn tasks_of_the_engines_own_runtime_may_wait_for_members() {
 fn tasks_of_a_runtime_of_the_callers_may_wait_for_members() {
     let (engine, folder) = (engine(), folder(&["a"]));
     let set = || set(&engine, &folder, "*", SetOptions::default());
-    let one_thread = tokio::runtime::Builder::new_current_thread().build().expect("as it is");
-    let tasks = tokio::task::LocalSet::new();
-    let (of_one, of_the_engines) = (set(), set());
-    let _entered = engine.handle().enter();
-    let of_one = one_thread.spawn(async move { contents(&of_one) });
-    assert_eq!(one_thread.block_on(of_one).expect("it does not panic"), ["a"]);
-    let of_the_engines = tasks.spawn_local(async move { contents(&of_the_engines) });
-    engine.handle().block_on(tasks);
-    assert_eq!(of_the_engines.now_or_never().expect("it ended").expect("without panic"), ["a"]);
+    let (of_one, entered, of_the_engines) = (set(), set(), set());
+    let handle = engine.handle().clone();
+    // Threads of the engine's for what blocks are no workers of its runtime.
+    let found = engine.handle().spawn_blocking(move || {
+        let one_thread = tokio::runtime::Builder::new_current_thread().build().expect("as it is");
+        let of_one = one_thread.block_on(async { contents(&of_one) });
+        let entered = one_thread.block_on(async {
+            let _entered = handle.enter();
+            contents(&entered)
+        });
+        let tasks = tokio::task::LocalSet::new();
+        let of_the_engines = tasks.spawn_local(async move { contents(&of_the_engines) });
+        handle.block_on(tasks);
+        let of_the_engines = of_the_engines.now_or_never().expect("it ended");
+        [of_one, entered, of_the_engines.expect("it does not panic")]
+    });
+    let found = engine.handle().block_on(found).expect("it does not panic");
+    assert_eq!(found, [["a"], ["a"], ["a"]]);
 }
 
 #[test]
