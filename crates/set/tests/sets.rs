@@ -135,7 +135,7 @@ fn a_file_that_is_replaced_before_its_turn_is_never_delivered_half() {
 }
 
 #[test]
-#[should_panic(expected = "what lists the names of a set panicked: while listing")]
+#[should_panic(expected = "listing or ranking the names of a set panicked: while listing")]
 fn a_listing_that_panics_is_not_waited_for() {
     let source = Arc::new(|| {
         let panicking = futures::stream::poll_fn(|_| panic!("while listing"));
@@ -146,7 +146,7 @@ fn a_listing_that_panics_is_not_waited_for() {
 }
 
 #[test]
-#[should_panic(expected = "what lists the names of a set panicked: while ranking a")]
+#[should_panic(expected = "listing or ranking the names of a set panicked: while ranking a")]
 fn a_rank_that_panics_is_told_by_its_text() {
     let (engine, folder) = (engine(), folder(&["a"]));
     let rank: Rank =

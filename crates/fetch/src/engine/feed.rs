@@ -235,7 +235,7 @@ impl Feed {
             Some(delivered) => Poll::Ready(Some(self.handed_out(delivered))),
             None if here.has_ended() => {
                 if let Some(why) = here.why_panicked() {
-                    panic!("what lists the names of a set panicked: {why}");
+                    panic!("listing or ranking the names of a set panicked: {why}");
                 }
                 Poll::Ready(None)
             }
