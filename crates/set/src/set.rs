@@ -341,7 +341,7 @@ impl Set {
     }
 
     /// How many names are known so far, what could not be listed among them: each comes as a member or as
-    /// an error.
+    /// an error, but for members left out as [duplicates by content](Duplicates::ByContent).
     pub fn known(&self) -> u64 {
         self.listing.known().len() as u64
     }
