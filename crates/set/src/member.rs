@@ -234,7 +234,7 @@ impl Member {
     fn opened(&mut self) -> io::Result<Option<&File>> {
         if let Content::Near(Near::File(near)) = &self.content {
             let start = near.start();
-            let file = near.reader().map_err(|error| io::Error::other(Arc::new(error)))?;
+            let file = near.reader().map_err(raised)?;
             let held = std::mem::replace(&mut self.content, Content::Held(io::Cursor::default()));
             let Content::Near(near) = held else { unreachable!("it was near above") };
             // A size of 0 may be that of a file that is made as it is read.
@@ -250,7 +250,7 @@ impl Member {
         Ok(match &self.content {
             Content::Opened { file, .. } => Some(file.file()),
             Content::Kept(file) => Some(file),
-            Content::Failed(error) => return Err(error.clone().into()),
+            Content::Failed(error) => return Err(raised(Arc::clone(&error.cause))),
             Content::Near(_) | Content::Held(_) => None,
         })
     }
@@ -302,15 +302,16 @@ impl Member {
             _ => &SpillFolder::default(),
         };
         let made = MemberCopy::new(&self.entry.name, self.entry.size, folder);
-        made.map_err(|error| io::Error::other(Arc::new(error)))
+        made.map_err(raised)
     }
 
     /// Keeps for every later call what was met while bytes were taken that nobody has got.
     fn lost(&mut self, error: io::Error) -> io::Error {
         let error = self.failed(error);
         self.headers = self.headers();
-        self.content = Content::Failed(error.clone());
-        error.into()
+        let raised = raised(Arc::clone(&error.cause));
+        self.content = Content::Failed(error);
+        raised
     }
 
     fn failed(&self, error: io::Error) -> MemberError {
@@ -388,6 +389,12 @@ impl Read for Member {
     }
 }
 
+/// What [`Read`] raises of it, of its [kind](Error::kind) and number.
+fn raised(cause: impl Into<Arc<Error>>) -> io::Error {
+    let cause = cause.into();
+    io::Error::new(cause.kind(), cause)
+}
+
 /// Another descriptor of a file, which shares its position, and where that is.
 fn lent(file: &File) -> io::Result<(File, u64)> {
     let mut lent = file.try_clone()?;
@@ -404,5 +411,5 @@ fn is_same(entry: &Entry, file: &FileReader, first: &FirstBytes, read: usize) ->
     if is_whole && entry.is_still(&now, || file.begins_with(first))? {
         return Ok(());
     }
-    Err(io::Error::other(Arc::new(Error::Changed { name: entry.name.clone() })))
+    Err(raised(Error::Changed { name: entry.name.clone() }))
 }

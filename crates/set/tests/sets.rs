@@ -948,6 +948,20 @@ fn descriptors_of_a_member_and_its_reader_have_positions_of_their_own() {
 }
 
 #[test]
+fn what_read_raises_of_a_member_is_of_the_kind_and_number_of_its_cause() {
+    let (engine, folder) = (engine(), folder(&["changes"]));
+    let set = set(&engine, &folder, "*", SetOptions::default());
+    let mut member = set.next().expect("there is one").expect("it can be read");
+    member.read_exact(&mut [0; 2]).expect("it is longer");
+    fs::write(folder.path().join("changes"), "otherwise").expect("there is room");
+    for _ in 0..2 {
+        let error = io::copy(&mut member, &mut io::sink()).expect_err("it is another");
+        let told = (error.kind(), store::system_number(&error));
+        assert_eq!(told, (io::ErrorKind::StaleNetworkFileHandle, Some(libc::ESTALE)), "{error}");
+    }
+}
+
+#[test]
 fn the_order_taken_is_told_after_the_set_and_keeps_nothing_else_of_it() {
     let (engine, folder) = (engine(), folder(&["a", "b"]));
     let names = [named(&folder, "b"), named(&folder, "a")];

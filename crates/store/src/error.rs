@@ -375,7 +375,9 @@ pub fn system_number(error: &io::Error) -> Option<i32> {
     let mut under: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = under {
         let number = error.downcast_ref().and_then(io::Error::raw_os_error);
-        let number = number.or_else(|| error.downcast_ref().and_then(Error::system_number));
+        let known = error.downcast_ref::<Error>();
+        let known = known.or_else(|| error.downcast_ref::<Arc<Error>>().map(Arc::as_ref));
+        let number = number.or_else(|| known.and_then(Error::system_number));
         if number.is_some() {
             return number;
         }
@@ -576,6 +578,8 @@ mod tests {
         ] {
             assert_eq!((error.kind(), error.system_number()), (kind, Some(number)), "{error}");
             let text = error.to_string();
+            let shared = io::Error::new(kind, Arc::new(error.again()));
+            assert_eq!(system_number(&shared), Some(number), "{text}");
             let same = io::Error::from(error);
             assert_eq!((same.kind(), system_number(&same)), (kind, Some(number)), "{text}");
             assert_eq!(same.to_string(), text);

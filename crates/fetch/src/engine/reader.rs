@@ -311,7 +311,7 @@ impl BytesReader {
 impl Read for BytesReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.current.is_empty() {
-            self.current = self.chunk().map_err(io::Error::other)?;
+            self.current = self.chunk().map_err(|cause| io::Error::new(cause.kind(), cause))?;
         }
         let length = self.current.len().min(buffer.len());
         self.current.copy_to_slice(&mut buffer[..length]);
