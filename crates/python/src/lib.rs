@@ -14,7 +14,6 @@ mod device;
 mod engine;
 mod entry;
 mod error;
-mod file;
 mod filling;
 mod interpreter;
 mod kept;

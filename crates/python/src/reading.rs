@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use nearfirst::fetch::engine::opened_anew;
 use nearfirst::{Engine, Member, MemberCopy, MemberError, Name, SpillFolder};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -329,7 +330,7 @@ impl Reading {
             unreachable!("it was kept above")
         };
         let file = file.try_clone()?;
-        Ok(apart::asked(py, *may_stall, move || crate::file::again(&file))??)
+        Ok(apart::asked(py, *may_stall, move || opened_anew(&file, 0))??)
     }
 
     fn gathered(&mut self, py: Python<'_>) -> PyResult<File> {
@@ -353,10 +354,10 @@ impl Reading {
     /// Some was read already; what kept the rest away; no room for it.
     pub(crate) fn copied_to(&mut self, py: Python<'_>, file: File, folder: &Path) -> PyResult<()> {
         // A program that somebody has open for writing cannot be run.
-        let reader = crate::file::again(&file).map_err(|error| self.no_copy(py, folder, &error))?;
+        let reader = opened_anew(&file, 0).map_err(|error| self.no_copy(py, folder, &error))?;
         let mut copy = MemberCopy::to(file, folder);
         if let Source::Kept { file: kept, .. } = &self.source {
-            let kept = crate::file::again(kept)?;
+            let kept = opened_anew(kept, 0)?;
             while py
                 .detach(|| copy.put_file(&kept, COPY_BYTES))
                 .map_err(|error| error::of(py, &self.name, &self.unwritten(error)))?

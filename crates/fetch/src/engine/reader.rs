@@ -173,11 +173,20 @@ impl NearFile {
 /// The same file, whatever its name stands for by now, at `position`, which is its own.
 ///
 /// # Errors
-/// The system's: no descriptors; the file may not be opened any more.
+/// The system's: no descriptors; the file may not be opened any more. Never `NotFound`: it is open.
 pub fn opened_anew(file: &File, position: u64) -> io::Result<File> {
-    let mut own = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let own = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let mut own = own.map_err(not_opened_anew)?;
     own.seek(SeekFrom::Start(position))?;
     Ok(own)
+}
+
+fn not_opened_anew(error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return error;
+    }
+    let why = "it is open and cannot be opened once more by /proc/self/fd: is /proc mounted?";
+    io::Error::other(why)
 }
 
 /// Reads a file on. Where its mount may not answer, no call waits longer than that may take.
