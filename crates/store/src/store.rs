@@ -40,10 +40,11 @@ pub type ByteStream = BoxStream<'static, Result<Bytes, Error>>;
 /// Dropping an answer or a stream cancels it. Methods are called from within
 /// a tokio runtime.
 ///
-/// What panics while an object is read fails that object: a member of a set is then an
-/// [`Error::Refused`] with the text of the panic, and no other attempt is made. A panic of
-/// [`Store::device`] or [`Store::file`], as of what lists, ends the sets that were told the name, and
-/// panics in who asks them for their next member.
+/// What panics while an object is read, [`Store::device`] then among it, fails that object: a member of
+/// a set is then an [`Error::Refused`] with the text of the panic, and no other attempt is made. Before
+/// it is read, a panic of [`Store::device`] or [`Store::file`], as of what lists, ends the sets that
+/// were told the name, and panics in who asks them for their next member. [`Store::stat`],
+/// [`Store::locate`] and [`Store::checksum`] panic in who awaits them.
 pub trait Store: Send + Sync + fmt::Debug {
     /// The device that a read of this object goes to: a server, a bucket.
     fn device(&self, name: &Name) -> Device;
