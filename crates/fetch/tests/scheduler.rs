@@ -14,6 +14,7 @@ use proptest::prelude::*;
 const SET: SetId = SetId(1);
 const GUESSES: SetId = SetId(2);
 const DEVICE: DeviceId = DeviceId(7);
+const REFUSED: Failure = Failure::Busy { retry_after: None };
 
 /// A scheduler, its time, and what it said last.
 struct Told {
@@ -843,7 +844,6 @@ fn a_server_is_left_alone_as_long_as_it_asks_for_within_reason() {
 
 #[test]
 fn a_server_that_turns_away_some_is_left_alone_only_once_it_turns_away_all() {
-    let refused = Failure::Busy { retry_after: None };
     let mut told = Told::new(Limits::default(), 1, Order::Ready);
     (1..=9).for_each(|member| told.bytes(member, 10));
     told.ask();
@@ -855,15 +855,57 @@ fn a_server_that_turns_away_some_is_left_alone_only_once_it_turns_away_all() {
                 Event::Progressed { attempt, bytes: 5 },
             ]);
         }
-        told.fail(attempt, refused);
+        told.fail(attempt, REFUSED);
         assert_eq!(told.started_members(), [member + 1]);
     }
     let (attempt, ..) = told.started()[0].clone();
-    told.fail(attempt, refused);
+    told.fail(attempt, REFUSED);
     assert_eq!(told.started(), [], "the fourth since it brought something");
     told.pass_to_wake();
     assert_eq!(told.now, Limits::default().backoff);
     assert_eq!(told.started().len(), 1);
+}
+
+#[test]
+fn a_server_that_turns_away_some_at_once_is_asked_on_while_others_are_on_their_way() {
+    let (mut told, attempts) = sixteen_in_flight();
+    let (refused, others) = attempts.split_at(4);
+    for &attempt in refused {
+        told.fail(attempt, REFUSED);
+    }
+    for (member, &attempt) in (5..).zip(&others[..5]) {
+        assert_eq!(told.started(), [], "12 are in flight, and 8 may be, before {member} comes");
+        told.on_all([
+            contacted(attempt, 10, 0, &[(0, 10)]),
+            Event::Progressed { attempt, bytes: 10 },
+            Event::Finished { attempt },
+        ]);
+    }
+    assert_eq!(told.started_members(), [17]);
+}
+
+#[test]
+fn a_server_that_turns_away_as_many_as_were_in_flight_is_left_alone() {
+    let (mut told, attempts) = sixteen_in_flight();
+    let began = attempts.iter().map(|&attempt| {
+        told.fail(attempt, REFUSED);
+        told.started().len()
+    });
+    let began: Vec<usize> = began.collect();
+    assert_eq!(began, [[0; 8].as_slice(), &[1; 7], &[0]].concat(), "8 may be in flight");
+    told.pass_to_wake();
+    assert_eq!(told.now, Limits::default().backoff);
+    assert_eq!(told.started().len(), 1);
+}
+
+/// The first of 40 members, each in one request.
+fn sixteen_in_flight() -> (Told, Vec<AttemptId>) {
+    let mut told = Told::new(Limits::default(), 16, Order::Ready);
+    (1..=40).for_each(|member| told.bytes(member, 10));
+    told.ask();
+    let attempts: Vec<_> = told.started().into_iter().map(|(attempt, ..)| attempt).collect();
+    assert_eq!(attempts.len(), 16);
+    (told, attempts)
 }
 
 #[test]

@@ -63,6 +63,8 @@ pub(super) struct Device {
     pub(super) refusals: u64,
     /// Requests that it turned away since it last brought something.
     pub(super) refused_in_turn: u32,
+    /// Requests that were in flight when it turned away the first of these, with that.
+    pub(super) refused_of: u32,
     pub(super) stalls: u64,
     /// Whether something waits for room.
     pub(super) blocked: bool,
@@ -102,6 +104,7 @@ impl Device {
             retries: 0,
             refusals: 0,
             refused_in_turn: 0,
+            refused_of: 0,
             stalls: 0,
             blocked: false,
             is_in_blocked: false,

@@ -16,9 +16,10 @@ const PROGRESS_BYTES: u64 = 256 << 10;
 /// The longest that a server is left alone when it asks for it: with
 /// `REFUSALS_MAX`, a quarter of an hour for one part.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// So many requests that a server turns away, and brings nothing meanwhile, are taken for all: it is left
-/// alone for a while. One that turns away some, of which the others come, is asked less at a time.
-const REFUSED_IN_TURN_MAX: u32 = 4;
+/// A server that turns away as many requests as were in flight, and brings nothing meanwhile, turns away
+/// all: it is left alone for a while. Where fewer were in flight so many tell. One that turns away some, of
+/// which the others come, is asked less at a time.
+const REFUSED_IN_TURN_MIN: u32 = 4;
 /// The longest pause before another attempt.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
@@ -37,9 +38,13 @@ impl Scheduler {
         let (slot, began) = (self.attempts[attempt].device, self.attempts[attempt].started);
         let device = &mut self.devices[slot as usize];
         device.refusals += 1;
+        if device.refused_in_turn == 0 {
+            device.refused_of = device.window.in_flight();
+        }
         device.refused_in_turn += 1;
         device.window.brake(began, self.now);
-        if retry_after.is_none() && device.refused_in_turn < REFUSED_IN_TURN_MAX {
+        let all = device.refused_of.max(REFUSED_IN_TURN_MIN);
+        if retry_after.is_none() && device.refused_in_turn < all {
             return;
         }
         let pause = retry_after.unwrap_or(self.limits.backoff).min(PATIENCE);

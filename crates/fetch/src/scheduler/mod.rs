@@ -25,7 +25,7 @@
 //!   that doubles; then its member fails, whole. That another would fail alike counts once no
 //!   other attempt is at the part. A server that asks for patience gets it, and half the window;
 //!   one that turns requests away and does not say for how long is asked less at a time, and left alone
-//!   for a while once it turns away all.
+//!   for a while once it turns away all: as many as were in flight, and brings nothing meanwhile.
 //! - **The budget** holds but for what its module tells.
 
 mod attempt;
