@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from nearfirst._nearfirst import Asked, Entry, Set
 
 Name: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+# Less may count as no time.
+_SECONDS_MIN = 1e-9
 # A year: who wants to wait for ever waits no longer.
 _SECONDS_MAX = 366 * 24 * 3600
 _Order: TypeAlias = Literal["ready", "listed", "name", "rank"]
@@ -225,8 +227,9 @@ def seconds_of(what: str, seconds: float) -> float:
     """Check that an argument is a number of seconds to wait."""
     if isinstance(seconds, bool) or not isinstance(seconds, Real):
         raise TypeError(f"{what} is a number of seconds, not {type(seconds).__name__}")
-    if not 0 < seconds <= _SECONDS_MAX:
-        raise ValueError(f"{what} is more than 0 and at most {_SECONDS_MAX} s, not {seconds}")
+    if not _SECONDS_MIN <= seconds <= _SECONDS_MAX:
+        limits = f"at least {_SECONDS_MIN} and at most {_SECONDS_MAX} s"
+        raise ValueError(f"{what} is {limits}, not {seconds}")
     return float(seconds)
 
 

@@ -396,7 +396,7 @@ def test_devices_are_measured(tmp_path: Path) -> None:
     with pytest.raises(nearfirst.NotFound):
         nearfirst.calibrate(f"{file}.none")
     for seconds in (-1, 0, float("nan")):
-        with pytest.raises(ValueError, match=f"seconds is more than 0 .* not {seconds}"):
+        with pytest.raises(ValueError, match=f"seconds is at least 1e-09 .* not {seconds}"):
             nearfirst.calibrate(file, seconds=seconds)
 
 

@@ -608,6 +608,7 @@ def test_what_is_no_store(store: Any) -> None:
         ({"stall": -1}, ValueError),
         ({"stall": float("nan")}, ValueError),
         ({"stall": 0}, ValueError),
+        ({"stall": 1e-10}, ValueError),
         ({"stall": float("inf")}, ValueError),
         ({"stall": True}, TypeError),
         ({"stall": "5"}, TypeError),

@@ -278,10 +278,12 @@ fn stall(seconds: f64) -> Result<Option<Duration>, Failure> {
     if seconds == 0.0 {
         return Ok(None);
     }
-    let stall = Duration::try_from_secs_f64(seconds);
-    stall.map(Some).map_err(|_| {
-        let message =
-            format!("{seconds}: stall_s is a number of seconds from 0 on, and not for ever");
+    // Less than half a nanosecond is no time.
+    let stall = Duration::try_from_secs_f64(seconds).ok().filter(|stall| !stall.is_zero());
+    stall.map(Some).ok_or_else(|| {
+        let message = format!(
+            "{seconds}: stall_s is a number of seconds, 0 or from 1e-9 on, and not for ever"
+        );
         Failure::new(libc::EINVAL, message)
     })
 }

@@ -61,8 +61,8 @@ const SECONDS_MAX: Duration = Duration::from_secs(1_000_000_000);
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     text.parse()
         .ok()
-        .filter(|seconds: &f64| *seconds > 0.0)
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .and_then(|seconds: f64| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|seconds| !seconds.is_zero())
         .map(|seconds| seconds.min(SECONDS_MAX))
         .ok_or_else(|| "a number of seconds above 0, such as 3 or 0.5".to_owned())
 }
@@ -75,7 +75,7 @@ mod tests {
     fn only_times_that_can_pass_are_seconds() {
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         assert_eq!(seconds("1.8e19"), Ok(SECONDS_MAX));
-        for text in ["0", "-1", "nan", "inf", "1e300", "", "3s"] {
+        for text in ["0", "1e-10", "-1", "nan", "inf", "1e300", "", "3s"] {
             assert!(seconds(text).is_err(), "{text}");
         }
     }

@@ -131,6 +131,8 @@ static void what_brings_nothing_is_given_up(const char *never) {
     CHECK(nf_set_iterate(set) == 0 && nf_set_close(set) == 0);
     options.stall_s = -1;
     FAILS(nf_set_open_with(&never, 1, &options, sizeof options), -1, EINVAL, "-1: stall_s is a number of seconds");
+    options.stall_s = 1e-10;
+    FAILS(nf_set_open_with(&never, 1, &options, sizeof options), -1, EINVAL, "stall_s is a number of seconds, 0 or from 1e-9 on");
 }
 
 static void a_part_is_tried_as_often_as_said(const char *server) {
