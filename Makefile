@@ -2,7 +2,7 @@
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
-CARGO   ?= cargo
+export CARGO ?= cargo
 
 # rustup puts cargo here, which a shell that began before does not know.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -26,6 +26,7 @@ setup: ## install what building and testing need and this machine lacks
 build: ## build the command and the libraries, optimised
 	@scripts/setup.sh --build
 	$(CARGO) build --release --workspace
+	@rm -f target/release/THIRD-PARTY.txt
 	-scripts/licences.py target/release/THIRD-PARTY.txt
 
 lint: ## formatting, lints and documentation, warnings being errors

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import subprocess
 import sys
@@ -32,7 +33,7 @@ _Known = tuple[dict[str, Any], list[str]]
 
 
 def _cargo(*arguments: str) -> str:
-    return _told("cargo", *arguments, "--locked")
+    return _told(*os.environ.get("CARGO", "cargo").split(), *arguments, "--locked")
 
 
 def _told(*command: str) -> str:
