@@ -8,6 +8,9 @@ use std::process::{Child, Command};
 
 use rustix::fs::{Access, access};
 
+/// Where the C library looks for programs if there is no `PATH`.
+const FOLDERS: &str = "/bin:/usr/bin";
+
 /// Starts the program that is the first of `words` with the others as its arguments, with all else as
 /// `set_up` makes it. As of `execvp(3)`, what the kernel cannot execute is a script of the shell's.
 ///
@@ -31,12 +34,13 @@ pub(crate) fn start(
     }
 }
 
-/// Where in `$PATH` the program is that is named without a folder.
+/// Where in `$PATH` the program is that is named without a folder; where there is no `$PATH`, where the
+/// system starts programs from.
 pub(crate) fn found(program: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return None;
     }
     let is_program = |path: &PathBuf| path.is_file() && access(path, Access::EXEC_OK).is_ok();
-    let folders = std::env::var_os("PATH")?;
+    let folders = std::env::var_os("PATH").unwrap_or_else(|| FOLDERS.into());
     std::env::split_paths(&folders).map(|folder| folder.join(program)).find(is_program)
 }

@@ -468,6 +468,8 @@ fn cat_decompresses_by_name() {
     assert_eq!(stdout(&output), "in a.txt\nin b.txt\n");
     let complaint = "nearfirst cat: broken.gz: gzip: stdin: not in gzip format\n";
     assert_eq!(stderr(&output), complaint);
+    let output = ground.command(&["cat", "-z", "a.txt.gz"]).env_remove("PATH").output().unwrap();
+    assert_eq!(stdout(&output), "in a.txt\n", "{}", stderr(&output));
 }
 
 #[test]
