@@ -470,6 +470,11 @@ fn trees_are_shown_drawn_and_forgotten() {
     let text = shown.text();
     assert!(text.starts_with(&script.display().to_string()), "{text}");
     assert!(text.contains("cat (run)") && text.contains("/etc/passwd"), "{text}");
+    for (locale, line) in [("C.UTF-8", "└─ "), ("C", "`- ")] {
+        let shown = nearfirst(&state, &["trees", "show", "shown"]).env("LC_ALL", locale).run();
+        let text = shown.text();
+        assert!(text.contains(line) && (locale != "C" || text.is_ascii()), "{locale}: {text}");
+    }
     let picture = dir.join("tree.svg");
     nearfirst(&state, &["trees", "show", "--svg"]).arg(&picture).arg("shown").run().succeeds();
     let svg = fs::read_to_string(&picture).expect("written");

@@ -9,9 +9,15 @@ use tree::{Account, Branch, Listed, What};
 
 use crate::columns::{self, Side};
 use crate::human;
+use crate::locale;
 
 /// Shares of runs below this are said.
 const EVERY: f32 = 0.995;
+
+/// What stands before a branch and before the lines below it, then the same of the last one of several.
+type Lines = [(&'static str, &'static str); 2];
+const LINES: Lines = [("├─ ", "│  "), ("└─ ", "   ")];
+const ASCII_LINES: Lines = [("|- ", "|  "), ("`- ", "   ")];
 
 /// A name on one line.
 pub(super) fn shown(name: &[u8]) -> String {
@@ -70,15 +76,14 @@ pub(super) fn account(out: &mut impl Write, programs: usize, sum: &Account) -> i
 
 pub(super) fn tree(out: &mut impl Write, root: &Listed, branches: &[Branch]) -> io::Result<()> {
     writeln!(out, "{}", shown(&root.name))?;
-    draw(out, branches, "")
+    draw(out, branches, if locale::is_utf8() { LINES } else { ASCII_LINES }, "")
 }
 
-fn draw(out: &mut impl Write, branches: &[Branch], indent: &str) -> io::Result<()> {
+fn draw(out: &mut impl Write, branches: &[Branch], lines: Lines, indent: &str) -> io::Result<()> {
     for (at, branch) in branches.iter().enumerate() {
-        let is_last = at + 1 == branches.len();
-        let (knot, more) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        let (knot, more) = lines[usize::from(at + 1 == branches.len())];
         writeln!(out, "{indent}{knot}{}", said(branch))?;
-        draw(out, &branch.below, &format!("{indent}{more}"))?;
+        draw(out, &branch.below, lines, &format!("{indent}{more}"))?;
     }
     Ok(())
 }
