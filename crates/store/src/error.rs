@@ -341,7 +341,7 @@ fn on_one_line(text: &str) -> Cow<'_, str> {
     let mut line = String::new();
     for character in text.chars() {
         if line.len() >= REASON_BYTES_MAX {
-            line.push('…');
+            line.push_str("...");
             break;
         }
         match character {

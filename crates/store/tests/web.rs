@@ -152,7 +152,7 @@ async fn a_part_of_what_has_no_known_end_is_not_taken_for_the_whole() {
 #[tokio::test]
 async fn a_host_that_may_be_of_a_password_is_not_named() {
     for (url, told) in [
-        ("http://u:a@127.0.0.1:1/c@h", "http://u@…@h: no connection to … ("),
+        ("http://u:a@127.0.0.1:1/c@h", "http://u@...@h: no connection to ... ("),
         ("http://u:a@127.0.0.1:1/c", "http://u@127.0.0.1:1/c: no connection to 127.0.0.1 ("),
     ] {
         let error = read(&named(url), 0..4).await.unwrap_err().to_string();

@@ -26,7 +26,7 @@ fn described(name: &Name, error: &reqwest::Error, proxy: Option<String>) -> Erro
     let url = error.url();
     let host = match url.and_then(|url| url.host_str()) {
         // It may be of the password.
-        Some(_) if name.hides_host() => "…",
+        Some(_) if name.hides_host() => "...",
         Some(host) => host,
         None => "the server",
     };
