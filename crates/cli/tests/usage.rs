@@ -267,7 +267,14 @@ fn a_man_page_has_the_usage_of_the_help_and_what_follows_it() {
         assert_eq!(fields[0], "1");
         let (day, rest) = fields[1].split_once(' ').unwrap();
         assert_eq!((day.len(), rest), ("2026-01-02".len(), version), "{head}");
-        for word in [".SH FILES\n", "/devices.toml", ".SH ENVIRONMENT\n", "XDG_STATE_HOME"] {
+        for word in [
+            ".SH FILES\n",
+            "/devices.toml",
+            ".SH ENVIRONMENT\n",
+            "XDG_STATE_HOME",
+            "LC_CTYPE",
+            "NO_COLOR",
+        ] {
             assert!(page.contains(word), "{word}");
         }
     }

@@ -32,13 +32,22 @@ Which folders are bound to a database.
 .SH ENVIRONMENT
 .TP
 \\fBNEARFIRST_STATE\\fR
-A folder for \\fIdevices.toml\\fR and \\fItrees\\fR, of users and of root, in place of the two above.
+A folder for \\fIdevices.toml\\fR and \\fItrees\\fR, of users and of root, in place of
+\\fI/var/lib/nearfirst\\fR and \\fI$XDG_STATE_HOME/nearfirst\\fR.
 .TP
 \\fBXDG_STATE_HOME\\fR, \\fBXDG_CONFIG_HOME\\fR
 By default \\fI~/.local/state\\fR and \\fI~/.config\\fR.
 .TP
 \\fBTMPDIR\\fR
 Where lies what memory has no room for; by default \\fI/tmp\\fR, or \\fI/var/tmp\\fR where \\fI/tmp\\fR is in memory.
+.TP
+\\fBLC_ALL\\fR, \\fBLC_CTYPE\\fR, \\fBLANG\\fR
+The first that is set says whether people read UTF-8 or ASCII, and what a character is to \\fBnearfirst wc\\fR.
+.TP
+\\fBNO_COLOR\\fR
+Where it is set, nothing is coloured that is not asked to be.
+.PP
+Variables of proxies and of stores are in \\fIdocs/guide.md\\fR.
 .SH \"SEE ALSO\"
 \\fBnearfirst\\fR(1), and the texts \\fIdocs/guide.md\\fR, \\fIdocs/json.md\\fR and others in
 \\fIshare/doc/nearfirst\\fR, beside the \\fIshare/man\\fR of this page.
