@@ -9,6 +9,7 @@ set -eu
 
 built=${1:?usage: sh install.sh BUILT}
 here=$(cd "$(dirname "$0")" && pwd)
+action=install
 . "$here/../../scripts/places.sh"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/../../Cargo.toml" | head -n 1)
 : "${version:?no version in Cargo.toml}"

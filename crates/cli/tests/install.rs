@@ -114,12 +114,19 @@ fn a_folder_has_no_slash_at_its_end() {
 #[test]
 fn a_folder_that_units_cannot_name_is_refused() {
     let root = Dir::new();
-    for prefix in ["/a b", "/a%b", "/a&b", "/a|b", "relative"] {
+    for prefix in ["/a b", "/a%b", "/a&b", "/a|b", "/a\"b", "/a\\b", "relative", ""] {
         let run = installer("install", root.path(), prefix).run();
         run.ends_with(2).complains("install: PREFIX m").complains(&format!("'{prefix}'"));
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../capi/install.sh");
         let run = cmd("sh", [script]).arg(root.path()).env("PREFIX", prefix).run();
         run.ends_with(2).complains("install: PREFIX m");
+    }
+    // Others are not, nor what an earlier version may have installed.
+    let run = installer("install", root.path(), "/ü:1=a,b").arg(root.path()).run();
+    run.ends_with(2).complains("install: there is no ");
+    for prefix in ["/a b", "/a&b"] {
+        let run = installer("uninstall", root.path(), prefix).run();
+        run.ends_with(1).complains("uninstall: nothing is installed under ");
     }
     let run = installer("install", root.path(), "/usr").env("LIBDIR", "lib64").run();
     run.ends_with(2).complains("install: LIBDIR must be an absolute path, not 'lib64'");
