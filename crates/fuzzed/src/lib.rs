@@ -5,6 +5,8 @@
 
 mod c;
 mod find;
+#[path = "../../cli/src/locale.rs"]
+mod locale;
 #[expect(dead_code, reason = "the command uses the rest")]
 #[path = "../../cli/src/messages.rs"]
 mod messages;
