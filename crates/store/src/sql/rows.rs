@@ -105,36 +105,25 @@ pub(super) async fn ask<DB>(
     for<'r> String: Decode<'r, DB> + Type<DB>,
     usize: ColumnIndex<DB::Row>,
 {
-    if let Err(error) = answer::<DB>(options, &mut question, folder).await {
+    let asked = async {
+        let options = options?.disable_statement_logging();
+        let connected = patiently(|| connected::<DB>(&options, &question)).await;
+        // The listener is dropped before the connection: what it does ends first.
+        let (mut connection, mut listener) = connected?;
+        let heard = hear::<DB>(&mut connection, &mut listener, &mut question, folder).await;
+        // Ends a query that was not heard to its end: closing waits for it.
+        drop(listener);
+        // Before the names end: who has heard them all finds nobody at the database any more.
+        drop(timeout(CLOSING_MAX, connection.close()).await);
+        heard
+    };
+    if let Err(error) = asked.await {
         // A process may end with its last answer, and with it what ends the query.
         let queries = Arc::clone(&question.queries);
         drop(tokio::task::spawn_blocking(move || queries.wait()).await);
         // Nobody may be left to tell.
         drop(question.rows.send(Err(error)).await);
     }
-}
-
-async fn answer<DB>(
-    options: Result<DB::Options, Error>,
-    question: &mut Question,
-    folder: &Path,
-) -> Result<(), Error>
-where
-    DB: Engine + HasStatementCache,
-    DB::Arguments: IntoArguments<DB>,
-    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
-    for<'r> Vec<u8>: Decode<'r, DB> + Type<DB>,
-    for<'r> String: Decode<'r, DB> + Type<DB>,
-    usize: ColumnIndex<DB::Row>,
-{
-    let options = options?.disable_statement_logging();
-    let (mut connection, mut listener) = patiently(|| connected::<DB>(&options, question)).await?;
-    let heard = hear::<DB>(&mut connection, &mut listener, question, folder).await;
-    // Ends a query that was not heard to its end: closing waits for it.
-    drop(listener);
-    // Before the names end: who has heard them all finds nobody at the database any more.
-    drop(timeout(CLOSING_MAX, connection.close()).await);
-    heard
 }
 
 /// Asks, and sends each name that is heard.
