@@ -113,7 +113,8 @@ typedef int (*nf_predicate)(const char *name,
 
 // Told that `data` is not used any more: by any thread, once, when the sets
 // that were made with it are closed and what they had under way has ended, or
-// the call that it was passed to has failed. It makes no calls on sets.
+// the call that it was passed to has failed, unless that was passed a wrong size
+// of its options. It makes no calls on sets.
 typedef void (*nf_release)(void *data);
 
 // A pick under way: a positive number, never used twice in a process, so that
@@ -161,8 +162,8 @@ struct nf_set_options {
   nf_rank rank;
   // Passed to `rank` and `release`.
   void *data;
-  // Called when `data` is not used any more, also if the set cannot be opened, unless since the size is
-  // another; may be null.
+  // Called when `data` is not used any more, also if the set cannot be opened, but not if `size` is
+  // wrong; may be null.
   nf_release release;
   // With `NF_ORDER_REPLAY`, and only then: the names to come first, as `nf_set_order_taken` told
   // them; they are copied.
@@ -514,8 +515,8 @@ nf_set nf_set_open(const char *spec);
 // `sizeof (struct nf_set_options)`.
 //
 // Returns the set, or -1 with `errno`: as `nf_set_open`, `EINVAL` too for an
-// option that is none and for another `size`, `E2BIG` for an option that only a
-// later version knows, and why the spill folder cannot be written to. With
+// option that is none and a `size` below that of the first version, `E2BIG` for an
+// option that only a later version knows, and why the spill folder cannot be written to. With
 // `options` null it opens as by default, whatever `size` is.
 //
 // The caller's part:
@@ -618,7 +619,7 @@ int nf_delivery_time_path(const char *path, int plan, struct nf_delivery_time *t
 // caller's version knows are 0.
 //
 // Returns 0, or -1 with `errno`: `EBADF` (no such set), `EINVAL` (`stats` is null, or
-// `size` is that of something else).
+// `size` is below that of the first version).
 //
 // The caller's part:
 // `stats` may be written for `size` bytes.
