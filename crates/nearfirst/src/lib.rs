@@ -62,4 +62,5 @@ pub use store::{
     system_number, unix_parts, unix_s, without_number,
 };
 // The answers of a [`Store`] are of their types.
-pub use {bytes, futures};
+pub use bytes;
+pub use futures;
