@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         return ExitCode::from(2);
     }
     let dest = Path::new(dest);
-    let sets = match Sets::begin(&args.set) {
+    let sets = match Sets::begin(&args.set.spilling_nothing()) {
         Ok(sets) => sets,
         Err(error) => return outcome::cannot_begin(&error),
     };

@@ -41,6 +41,16 @@ pub(crate) struct SetFlags {
     pub(crate) asking: AskFlags,
 }
 
+impl SetFlags {
+    /// As these, but nothing is spilled where `--spill-max` does not say so: for who writes all that it
+    /// takes to disk anyway, in threads of which none waits for another.
+    pub(crate) fn spilling_nothing(&self) -> Self {
+        let mut flags = self.clone();
+        flags.fetching.spill_max.get_or_insert(0);
+        flags
+    }
+}
+
 /// `--budget`.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct BudgetFlag {
@@ -84,7 +94,7 @@ pub(crate) struct FetchFlags {
     #[arg(long, value_name = "DIR", help_heading = "Fetching")]
     spill: Option<PathBuf>,
 
-    /// How much may go there: 64M, 2G; 4G by default, 0 for nothing
+    /// How much may go there: 64M, 2G; 0 for nothing; by default 4G, of cp nothing
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Fetching")]
     spill_max: Option<u64>,
 
