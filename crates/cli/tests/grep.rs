@@ -917,3 +917,10 @@ fn a_folder_that_was_removed_is_no_folder_without_files() {
     assert_eq!(said.code, Some(2));
     assert_eq!(stderr, "nearfirst grep: .: No such file or directory\n");
 }
+
+#[test]
+fn a_small_file_that_was_found_is_searched_up_to_the_line_that_is_to_end_it() {
+    let folder = Folder::new().with("k", "x\na.b\nfoo\na.b\n");
+    let (said, _) = folder.grep(&["--stop-on-nonmatch", "-vn", r"a\.b", "."]);
+    assert_eq!((said.code, said.stdout.as_slice()), (Some(0), &b"./k:1:x\n"[..]));
+}

@@ -631,6 +631,19 @@ fn a_mount_that_may_not_answer_is_walked_as_part_of_what_it_is_mounted_in() {
 }
 
 #[test]
+fn what_an_ignore_file_has_wrong_is_not_said_again_of_a_mount_below_it() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let dir = Dir::new();
+    dir.create("top/.ignore", "{x\n");
+    dir.create("from/file", "needle\n");
+    let at = dir.create_dir("top/mount");
+    let _mount = slowfs::Mount::new(dir.join("from"), &at, Options::default()).expect("mounted");
+    let output = nearfirst(&Dir::new(), ["grep", "-l", "needle", "."]).dir(dir.join("top")).run();
+    output.succeeds().complains("./.ignore: line 1: ");
+    assert_eq!((output.text(), output.stderr().lines().count()), ("./mount/file\n".into(), 1));
+}
+
+#[test]
 fn a_file_in_memory_is_as_many_requests_away_as_it_is_opened() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow =

@@ -507,6 +507,29 @@ fn grep_searches_what_a_damaged_file_gives_when_decompressed() {
 }
 
 #[test]
+fn grep_says_of_no_damaged_file_that_nothing_is_in_it() {
+    let ground = ground();
+    let path = ground.path().join("cut.gz");
+    fs::write(&path, b"no gzip at all").unwrap();
+    let url = format!("file://{}", path.display());
+    for flags in [
+        &["--files-without-match"][..],
+        &["-c", "--include-zero"],
+        &["--files-without-match", "-q"],
+    ] {
+        for name in ["cut.gz", &*url] {
+            let output = ground.run(&[&["grep", "-z"][..], flags, &["zork", name]].concat());
+            assert_eq!(
+                (output.status.code(), stdout(&output).as_str()),
+                (Some(2), ""),
+                "{flags:?}"
+            );
+            assert!(stderr(&output).contains(&format!("grep: {name}: ")), "{}", stderr(&output));
+        }
+    }
+}
+
+#[test]
 fn cp_keeps_the_tree_below_the_first_wildcard_and_the_times() {
     let ground = ground();
     let output = ground.run(&["cp", "**/*.txt", "to"]);

@@ -254,7 +254,8 @@ impl<'a> Search<'a> {
         match self.decompressor.as_ref().filter(|known| known.knows(&name)) {
             Some(decompressor) => {
                 let text = decompressor.read(&name, counted)?;
-                up_to_error(&mut text.expect("it knows how"), search)
+                let outcome = up_to_error(&mut text.expect("it knows how"), search)?;
+                Ok(worker.known(outcome, None))
             }
             None => search(&mut { counted }),
         }

@@ -163,9 +163,7 @@ impl<'s> Worker<'s> {
             let search = |reader: &mut dyn Read| self.read(path, nul, stream, reader);
             let outcome = up_to_error(&mut reader, search);
             let closed = reader.end(|mut reader| reader.close());
-            let mut outcome = outcome?;
-            outcome.failed = outcome.failed.or(closed.err());
-            return Ok(Searched::Done(outcome));
+            return Ok(Searched::Done(self.known(outcome?, closed.err())));
         }
         self.search_file(haystack, nul, stream, patience)
     }
@@ -198,6 +196,20 @@ impl<'s> Worker<'s> {
     ) -> io::Result<Outcome> {
         self.begin();
         self.read(name, self.settings.nul_named, stream, reader)
+    }
+
+    /// What is known of a file when it has also ended with an error, or with none: that nothing was found
+    /// in what came of it says nothing of the rest.
+    pub(super) fn known(&mut self, outcome: Outcome, ended: Option<io::Error>) -> Outcome {
+        let failed = outcome.failed.or(ended);
+        let kind = self.settings.format.kind;
+        let is_found = outcome.is_match != kind.wants_no_match();
+        if failed.is_none() || is_found || kind.shows_lines() {
+            return Outcome { failed, ..outcome };
+        }
+        self.out.clear();
+        let stats = Stats { bytes_printed: 0, ..outcome.stats };
+        Outcome { is_match: false, stats, failed, ..outcome }
     }
 
     /// As [`Worker::search_stream`], for what a program makes of `file`.
@@ -387,6 +399,8 @@ impl<'s> Worker<'s> {
             && size > 0
             && size < BUFFER_BYTES as u64
             && nul != Nul::Report
+            // A searcher sees in a slice only at the next match that one line was none.
+            && !(settings.asked.stop_on_nonmatch && settings.asked.invert_match)
         {
             Manner::Whole
         } else {

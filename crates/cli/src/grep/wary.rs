@@ -163,6 +163,10 @@ impl Walk {
                 let (finds, trail) = (finds.clone(), Arc::clone(&on_trail));
                 Box::new(move |found| {
                     trail.came(&found);
+                    // What an ignore file above a mount has wrong was said when that was walked.
+                    if depth > 0 && found.as_ref().is_err_and(|error| !error.is_io()) {
+                        return WalkState::Continue;
+                    }
                     match finds.send(found) {
                         Ok(()) => WalkState::Continue,
                         // Nobody searches any more.

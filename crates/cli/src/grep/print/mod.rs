@@ -51,7 +51,7 @@ impl Kind {
         !self.shows_lines() && !matches!(self, Kind::Count | Kind::CountMatches)
     }
 
-    fn wants_no_match(self) -> bool {
+    pub(super) fn wants_no_match(self) -> bool {
         matches!(self, Kind::PathWithoutMatch | Kind::QuietWithoutMatch)
     }
 }
