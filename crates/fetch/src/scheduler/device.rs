@@ -18,6 +18,11 @@ const SWEPT_MAX: u32 = 8;
 /// The bytes of these.
 const SWEPT_BYTES_MAX: u64 = 4 << 20;
 
+/// A server that turns away as many requests as were in flight, and brings nothing meanwhile, turns away
+/// all: it is left alone for a while. Where fewer were in flight so many tell. One that turns away some, of
+/// which the others come, is asked less at a time.
+const REFUSED_IN_TURN_MIN: u32 = 4;
+
 /// The bytes that paces are told of.
 const PACE_BYTES: f64 = (1 << 20) as f64;
 
@@ -170,6 +175,10 @@ impl Device {
     /// whichever set they are of, all opened before any is read.
     pub(super) fn is_swept(&self) -> bool {
         self.by_position && !self.lanes.values().any(|lane| lane.told)
+    }
+
+    pub(super) fn turns_away_all(&self) -> bool {
+        self.refused_in_turn >= self.refused_of.max(REFUSED_IN_TURN_MIN)
     }
 
     /// Whether another attempt may start in the window.

@@ -16,10 +16,9 @@ const PROGRESS_BYTES: u64 = 256 << 10;
 /// The longest that a server is left alone when it asks for it: with
 /// `REFUSALS_MAX`, a quarter of an hour for one part.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// A server that turns away as many requests as were in flight, and brings nothing meanwhile, turns away
-/// all: it is left alone for a while. Where fewer were in flight so many tell. One that turns away some, of
-/// which the others come, is asked less at a time.
-const REFUSED_IN_TURN_MIN: u32 = 4;
+/// How often a part is asked for again without a longer pause, while its server turns away some only: that it
+/// was among these was bad luck.
+const UNLUCKY_MAX: u32 = 4;
 /// The longest pause before another attempt.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
@@ -43,8 +42,7 @@ impl Scheduler {
         }
         device.refused_in_turn += 1;
         device.window.brake(began, self.now);
-        let all = device.refused_of.max(REFUSED_IN_TURN_MIN);
-        if retry_after.is_none() && device.refused_in_turn < all {
+        if retry_after.is_none() && !device.turns_away_all() {
             return;
         }
         let pause = retry_after.unwrap_or(self.limits.backoff).min(PATIENCE);
@@ -93,9 +91,15 @@ impl Scheduler {
             self.fail(slot, cause);
             return;
         }
-        self.devices[self.members[slot].device as usize].retries += 1;
+        let device = &mut self.devices[self.members[slot].device as usize];
+        device.retries += 1;
+        let unlucky = match failure {
+            Failure::Busy { .. } if !device.turns_away_all() => UNLUCKY_MAX,
+            _ => 0,
+        };
+        let failures = failures.max(refusals.saturating_sub(unlucky));
         let name = self.parts.name(part_slot);
-        let at = self.now.saturating_add(self.pause_before(failures.max(refusals), name));
+        let at = self.now.saturating_add(self.pause_before(failures, name));
         self.parts[part_slot].retry_at = Some(at);
         self.retries.push(std::cmp::Reverse((at, name)));
     }

@@ -44,6 +44,7 @@ mod member;
 mod place;
 mod progress;
 mod queue;
+mod refusals;
 mod room;
 #[expect(clippy::module_inception, reason = "the concept of this file is the scheduler itself")]
 mod scheduler;

@@ -5,10 +5,12 @@
 //! brings noticeably more it is doubled again; then it is tried a step larger
 //! now and then, and the step kept if it pays, and in turn a step smaller,
 //! kept if nothing is lost. Latency is no signal: it grows with the size of
-//! what is read and with a fair share of a full link. Being turned away halves
+//! what is read and with a fair share of a full link. Being turned away too often halves
 //! the window, at most once an epoch, and once for all that was in flight by then.
 
 use std::time::Duration;
+
+use super::refusals::Refusals;
 
 /// What a finished request counts besides its bytes: for small objects
 /// requests are the work. At 64 KiB it is half of it.
@@ -44,6 +46,7 @@ pub(super) struct Window {
     hold: u32,
     /// Whether a smaller one is tried next.
     less_next: bool,
+    refusals: Refusals,
     braked: bool,
     /// When it was last halved: what was begun before that was begun in the larger one.
     braked_at: Option<Duration>,
@@ -84,6 +87,7 @@ impl Window {
             goodput: 0.0,
             hold: HOLD,
             less_next: false,
+            refusals: Refusals::default(),
             braked: false,
             braked_at: None,
         }
@@ -153,6 +157,7 @@ impl Window {
     /// usual time to the first byte.
     pub(super) fn completed(&mut self, now: Duration, median: Option<Duration>) {
         self.pass(now);
+        self.met(false);
         self.epoch.requests += 1;
         let passed = now.saturating_sub(self.epoch.since);
         let long_enough = passed >= median.unwrap_or(EPOCH_MIN).clamp(EPOCH_MIN, EPOCH_MAX);
@@ -163,7 +168,9 @@ impl Window {
 
     /// The server turned a request away that was begun at `began`.
     pub(super) fn brake(&mut self, began: Duration, now: Duration) {
-        if self.braked || self.braked_at.is_some_and(|at| began <= at) {
+        self.met(true);
+        let is_late = self.braked || self.braked_at.is_some_and(|at| began <= at);
+        if is_late || !self.refusals.are_too_many() {
             return;
         }
         self.size = (self.size / 2).max(1);
@@ -172,6 +179,13 @@ impl Window {
         self.begin_epoch(now);
         self.braked = true;
         self.braked_at = Some(now);
+    }
+
+    /// A request was turned away, or was not. Where single ones are, too, it begins anew.
+    fn met(&mut self, is_refused: bool) {
+        if self.refusals.ended(is_refused, self.size == 1) {
+            self.phase = Phase::Doubling { from: self.size, before: 0.0, refused: 0 };
+        }
     }
 
     fn pass(&mut self, now: Duration) {
@@ -343,7 +357,7 @@ mod tests {
     fn being_turned_away_halves_once_an_epoch() {
         let mut window = Window::new(64, 256);
         let (began, now) = (Duration::ZERO, Duration::from_secs(1));
-        (0..10).for_each(|_| window.brake(began, now));
+        (0..20).for_each(|_| window.brake(began, now));
         assert_eq!(window.size(), 32);
         window.begin_epoch(now);
         window.brake(began, 2 * now);
