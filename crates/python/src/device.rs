@@ -92,7 +92,7 @@ fn row(costs: &Costs, device: &nearfirst::Device, mounted_on: Vec<PathBuf>) -> D
         latency: estimate.map(|estimate| estimate.latency.p50),
         latency_p90: estimate.map(|estimate| estimate.latency.p90),
         bandwidth: estimate.map(|estimate| estimate.bandwidth.p50),
-        updated: Some(table.updated(device)).filter(|&at| at > 0),
+        updated: table.updated(device),
         name: device.name().to_owned(),
         mounted_on,
     }
@@ -131,10 +131,11 @@ pub(crate) fn calibrate(
     // At once: many devices take minutes, and who is interrupted meanwhile loses nothing.
     let mut found_out = |found: Probe| -> PyResult<()> {
         let device = found.device.clone();
-        costs.calibrate(found);
         if save {
-            costs.note_learned(&device);
+            costs.calibrate(found);
             costs.save()?;
+        } else {
+            costs.calibrate_unsaved(found);
         }
         measured.push(device);
         Ok(())

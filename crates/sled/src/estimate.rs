@@ -1,6 +1,6 @@
 //! An estimate, with its spread: a disk is not a number.
 
-use crate::table::BANDWIDTH_MAX;
+use crate::samples::BANDWIDTH_MAX;
 
 /// A quantity by its median and by the value that nine in ten do not exceed in badness.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,11 +1,12 @@
 //! The device table: what each device takes, learned from what it took.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::quantile::DecayingSamples;
-use crate::{Device, Estimate, Spread};
+use crate::samples::{Observation, Samples, is_positive};
+use crate::{Device, Estimate, Learned, Spread};
 
 /// Latency of memory where the table has none: a cached `pread` of a page, measured on 2020s servers.
 const MEMORY_LATENCY_S: f64 = 400e-9;
@@ -13,60 +14,22 @@ const MEMORY_LATENCY_S: f64 = 400e-9;
 const MEMORY_BANDWIDTH: f64 = 8e9;
 /// The format of the text form.
 const VERSION: u32 = 1;
-/// No device is taken to be faster than so many bytes per second, so that a time of zero means zero bytes.
-/// It is the estimate where only so little was read that the latency is all: see
-/// [`Estimate::known_bandwidth`].
-pub(crate) const BANDWIDTH_MAX: f64 = 1e12;
-/// Of a smaller read what follows the first byte is so little that the time which it takes is that of
-/// those who pass it on, and says nothing of the bandwidth.
-const FLOW_BYTES_MIN: u64 = 16 << 10;
-
-/// So many reads of a calibration stand alone.
-const ALONE_MIN: usize = 8;
-
-/// One read and what it took.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Observation {
-    /// Bytes read.
-    pub bytes: u64,
-    /// Seconds to the first byte; `None` where the read continued the one
-    /// before it and so paid no latency of its own.
-    pub first_byte: Option<f64>,
-    /// Seconds in all.
-    pub whole: f64,
-}
-
-/// How much is read at once: bandwidth is kept apart for each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SizeClass {
-    /// Up to 128 KiB: one request of most file systems.
-    Small,
-    /// Up to 4 MiB: within a readahead window.
-    Medium,
-    /// More.
-    Large,
-}
-
-impl SizeClass {
-    /// The class of a read of so many bytes.
-    pub fn of(bytes: u64) -> Self {
-        match bytes {
-            0..=0x2_0000 => Self::Small,
-            0x2_0001..=0x40_0000 => Self::Medium,
-            _ => Self::Large,
-        }
-    }
-}
+/// The date of what was learned nobody knows when: older than all that is learned with a date.
+const SOMETIME: u64 = 1;
 
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Entry {
-    latency_s: DecayingSamples,
-    bandwidth: [DecayingSamples; 3],
-    /// Of what is in memory of its files.
-    near_bandwidth: DecayingSamples,
-    keeps_cache: Option<bool>,
+pub(crate) struct Entry {
+    pub(crate) samples: Samples,
+    pub(crate) keeps_cache: Option<bool>,
     has_stubs: Option<bool>,
-    updated: u64,
+    pub(crate) updated: u64,
+}
+
+impl Entry {
+    /// The date as it is read at `now`: see [`DeviceTable::known_by`].
+    pub(crate) fn dated_by(&self, now: u64) -> u64 {
+        if self.updated > now { SOMETIME } else { self.updated }
+    }
 }
 
 /// Latency and bandwidth per device, corrected by what reads really took.
@@ -81,18 +44,8 @@ pub struct DeviceTable {
 impl DeviceTable {
     /// Learns from a read. Readings that are not finite or not positive teach nothing.
     pub fn observe(&mut self, device: &Device, seen: Observation) {
-        if seen.bytes == 0 || !is_positive(seen.whole) || !seen.first_byte.is_none_or(is_positive) {
-            return;
-        }
-        let entry = self.entries.entry(device.clone()).or_default();
-        if let Some(first_byte) = seen.first_byte {
-            entry.latency_s.push(first_byte.min(seen.whole));
-        }
-        let flowing = seen.whole - seen.first_byte.unwrap_or(0.0);
-        let flows = seen.first_byte.is_none() || seen.bytes >= FLOW_BYTES_MIN;
-        if flows && flowing > 0.0 {
-            let bandwidth = (seen.bytes as f64 / flowing).min(BANDWIDTH_MAX);
-            entry.bandwidth[SizeClass::of(seen.bytes) as usize].push(bandwidth);
+        if seen.teaches() {
+            self.entries.entry(device.clone()).or_default().samples.observe(seen);
         }
     }
 
@@ -101,11 +54,7 @@ impl DeviceTable {
     /// Where the size class has no reading, the next larger one that has
     /// stands in, then the next smaller one. Where none has, a latency tells what little takes.
     pub fn estimate(&self, device: &Device, bytes: u64) -> Option<Estimate> {
-        let known = self.entries.get(device).and_then(|entry| {
-            let of_little = || entry.estimate_of_little().filter(|_| bytes < FLOW_BYTES_MIN);
-            entry.estimate(SizeClass::of(bytes)).or_else(of_little)
-        });
-        match known {
+        match self.entry(device).and_then(|entry| entry.samples.estimate(bytes)) {
             None if device.is_memory() => Some(Estimate::exact(MEMORY_LATENCY_S, MEMORY_BANDWIDTH)),
             known => known,
         }
@@ -115,8 +64,8 @@ impl DeviceTable {
     /// Values that are not finite or not positive teach nothing.
     pub fn observe_near(&mut self, device: &Device, bytes: u64, seconds: f64) {
         if bytes > 0 && is_positive(seconds) {
-            let bandwidth = (bytes as f64 / seconds).min(BANDWIDTH_MAX);
-            self.entries.entry(device.clone()).or_default().near_bandwidth.push(bandwidth);
+            let entry = self.entries.entry(device.clone()).or_default();
+            entry.samples.observe_near(bytes, seconds);
         }
     }
 
@@ -126,7 +75,7 @@ impl DeviceTable {
     /// time to copy: so it is what was observed there, and of [`Device::memory`] elsewhere.
     pub fn estimate_near(&self, device: &Device, bytes: u64) -> Option<Estimate> {
         let memory = self.estimate(&Device::memory(), bytes);
-        let near = self.entries.get(device).and_then(|entry| entry.near_bandwidth.quantiles());
+        let near = self.entry(device).and_then(|entry| entry.samples.near_bandwidth.quantiles());
         match near {
             Some(near) => {
                 let bandwidth = Spread { p50: near.p50, p90: near.p10 };
@@ -141,11 +90,8 @@ impl DeviceTable {
         self.entries.keys()
     }
 
-    /// The part of the table that is about `devices`.
-    #[must_use]
-    pub fn only(&self, devices: &BTreeSet<Device>) -> Self {
-        let entries = self.entries.iter().filter(|(device, _)| devices.contains(*device));
-        Self { entries: entries.map(|(device, entry)| (device.clone(), entry.clone())).collect() }
+    pub(crate) fn entry(&self, device: &Device) -> Option<&Entry> {
+        self.entries.get(device)
     }
 
     /// Forgets a device.
@@ -159,21 +105,8 @@ impl DeviceTable {
     pub fn renew(&mut self, device: &Device, mut found: Self) -> bool {
         let Some(found) = found.entries.remove(device) else { return true };
         let known = self.entries.entry(device.clone()).or_default();
-        let reads = |entry: &Entry| entry.latency_s.samples().len();
-        let stands_alone = reads(&found) >= reads(known).min(ALONE_MIN);
         known.keeps_cache = found.keeps_cache.or(known.keeps_cache);
-        if stands_alone {
-            known.latency_s = found.latency_s;
-            known.bandwidth = found.bandwidth;
-            known.near_bandwidth = found.near_bandwidth;
-        } else {
-            known.latency_s.extend(found.latency_s);
-            known.near_bandwidth.extend(found.near_bandwidth);
-            for (known, found) in known.bandwidth.iter_mut().zip(found.bandwidth) {
-                known.extend(found);
-            }
-        }
-        stands_alone
+        known.samples.renew(found.samples)
     }
 
     /// Sets one device's estimate exactly, in seconds and bytes per second
@@ -184,17 +117,14 @@ impl DeviceTable {
         if ![latency_s, bandwidth].into_iter().all(is_positive) {
             return false;
         }
-        let entry = self.entries.entry(device.clone()).or_default();
-        entry.latency_s = DecayingSamples::from_samples(vec![latency_s]);
-        let bandwidth = DecayingSamples::from_samples(vec![bandwidth.min(BANDWIDTH_MAX)]);
-        entry.bandwidth = std::array::from_fn(|_| bandwidth.clone());
+        self.entries.entry(device.clone()).or_default().samples.set(latency_s, bandwidth);
         true
     }
 
     /// Whether a file of this device keeps its cached pages when it is opened
     /// again; `None` where nobody tried. Only FUSE file systems may not.
     pub fn keeps_cache(&self, device: &Device) -> Option<bool> {
-        self.entries.get(device).and_then(|entry| entry.keeps_cache)
+        self.entry(device).and_then(|entry| entry.keeps_cache)
     }
 
     /// Records what a trial showed for [`DeviceTable::keeps_cache`].
@@ -205,12 +135,17 @@ impl DeviceTable {
     /// Whether a file of this device that has a size but no blocks is a stub
     /// whose data must be recalled; `None` where nobody said. Written by hand.
     pub fn has_stubs(&self, device: &Device) -> Option<bool> {
-        self.entries.get(device).and_then(|entry| entry.has_stubs)
+        self.entry(device).and_then(|entry| entry.has_stubs)
     }
 
-    /// When `device` was last learned about, in seconds of Unix time; 0 if never said.
-    pub fn updated(&self, device: &Device) -> u64 {
-        self.entries.get(device).map_or(0, |entry| entry.updated)
+    /// When `device` was last learned about, in seconds of Unix time; `None` where nobody knows.
+    pub fn updated(&self, device: &Device) -> Option<u64> {
+        self.entry(device).map(|entry| entry.updated).filter(|updated| *updated > SOMETIME)
+    }
+
+    /// Whether `device` was learned about, and not only written of by hand.
+    pub fn is_learned(&self, device: &Device) -> bool {
+        self.entry(device).is_some_and(|entry| entry.updated > 0)
     }
 
     /// Notes that `device` was learned about at `now`, in seconds of Unix time.
@@ -222,25 +157,40 @@ impl DeviceTable {
     /// that was wrong, is of nobody knows when: older than all that is learned from now on, and learned.
     #[must_use]
     pub fn known_by(mut self, now: u64) -> Self {
-        for entry in self.entries.values_mut().filter(|entry| entry.updated > now) {
-            entry.updated = 1;
+        for entry in self.entries.values_mut() {
+            entry.updated = entry.dated_by(now);
         }
         self
     }
 
-    /// Takes over every device of `other` that was not learned about earlier
-    /// than here. What only one of the two says beside costs, by hand or by a trial, stays.
+    /// Lays a table over this one: of each device what was learned later counts. What only one of the two
+    /// says beside costs, by hand or by a trial, stays, and so do costs of which the later one says nothing.
     pub fn merge(&mut self, other: Self) {
         for (device, theirs) in other.entries {
             let ours = self.entries.remove(&device).unwrap_or_default();
             let (newer, older) =
                 if ours.updated > theirs.updated { (ours, theirs) } else { (theirs, ours) };
-            let merged = Entry {
-                keeps_cache: newer.keeps_cache.or(older.keeps_cache),
-                has_stubs: newer.has_stubs.or(older.has_stubs),
-                ..newer
-            };
-            self.entries.insert(device, merged);
+            let keeps_cache = newer.keeps_cache.or(older.keeps_cache);
+            let has_stubs = newer.has_stubs.or(older.has_stubs);
+            let costs = if newer.samples.is_empty() { older } else { newer };
+            self.entries.insert(device, Entry { keeps_cache, has_stubs, ..costs });
+        }
+    }
+
+    /// Takes over at `now`, in seconds of Unix time, what was learned apart from this table, as if it had
+    /// been learned here. `below` is the table that this one lies over: where that knows of a device
+    /// what is newer, or all that is known, it is added to that.
+    pub fn learn(&mut self, learned: Learned, below: &Self, now: u64) {
+        for (device, lesson) in learned.into_lessons() {
+            let below = below.entry(&device).filter(|_| lesson.is_of_costs());
+            let known = self.entries.entry(device).or_default();
+            if let Some(below) = below
+                && (known.samples.is_empty() || below.dated_by(now) > known.dated_by(now))
+            {
+                known.samples.clone_from(&below.samples);
+                known.updated = below.updated;
+            }
+            lesson.teach(known, now);
         }
     }
 
@@ -296,30 +246,6 @@ impl DeviceTable {
     }
 }
 
-/// Whether seconds or bytes a second are what a device can take: sums of what it cannot are no numbers.
-fn is_positive(value: f64) -> bool {
-    (1e-15..=1e18).contains(&value)
-}
-
-impl Entry {
-    fn estimate(&self, class: SizeClass) -> Option<Estimate> {
-        let larger = self.bandwidth[class as usize..].iter();
-        let smaller = self.bandwidth[..class as usize].iter().rev();
-        let bandwidth = larger.chain(smaller).find_map(DecayingSamples::quantiles)?;
-        let bandwidth = Spread { p50: bandwidth.p50, p90: bandwidth.p10 };
-        Some(Estimate { bandwidth, ..self.estimate_of_little()? })
-    }
-
-    /// What so little takes that the latency is all of it.
-    fn estimate_of_little(&self) -> Option<Estimate> {
-        let latency = self.latency_s.quantiles()?;
-        Some(Estimate {
-            latency: Spread { p50: latency.p50, p90: latency.p90 },
-            bandwidth: Spread { p50: BANDWIDTH_MAX, p90: BANDWIDTH_MAX },
-        })
-    }
-}
-
 #[derive(Serialize, Deserialize)]
 struct TableText {
     version: u32,
@@ -350,16 +276,17 @@ struct RowText {
 
 impl RowText {
     fn from_entry(entry: &Entry) -> Self {
-        let [small, medium, large] = &entry.bandwidth;
+        let Samples { latency_s, bandwidth: [small, medium, large], near_bandwidth } =
+            &entry.samples;
         Self {
             updated: entry.updated,
             keeps_cache: entry.keeps_cache,
             has_stubs: entry.has_stubs,
-            latency_s: entry.latency_s.samples().to_vec(),
+            latency_s: latency_s.samples().to_vec(),
             bandwidth_small: small.samples().to_vec(),
             bandwidth_medium: medium.samples().to_vec(),
             bandwidth_large: large.samples().to_vec(),
-            bandwidth_near: entry.near_bandwidth.samples().to_vec(),
+            bandwidth_near: near_bandwidth.samples().to_vec(),
         }
     }
 
@@ -369,13 +296,15 @@ impl RowText {
             None => Ok(DecayingSamples::from_samples(samples)),
         };
         Ok(Entry {
-            latency_s: check(self.latency_s)?,
-            bandwidth: [
-                check(self.bandwidth_small)?,
-                check(self.bandwidth_medium)?,
-                check(self.bandwidth_large)?,
-            ],
-            near_bandwidth: check(self.bandwidth_near)?,
+            samples: Samples {
+                latency_s: check(self.latency_s)?,
+                bandwidth: [
+                    check(self.bandwidth_small)?,
+                    check(self.bandwidth_medium)?,
+                    check(self.bandwidth_large)?,
+                ],
+                near_bandwidth: check(self.bandwidth_near)?,
+            },
             keeps_cache: self.keeps_cache,
             has_stubs: self.has_stubs,
             updated: self.updated,
@@ -414,6 +343,7 @@ pub enum TableError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples::ALONE_MIN;
 
     fn read(bytes: u64, first_byte: Option<f64>, whole: f64) -> Observation {
         Observation { bytes, first_byte, whole }
@@ -562,7 +492,7 @@ mod tests {
         learned.set_updated(&a, 10);
         table.merge(learned);
         assert_eq!(table.has_stubs(&a), Some(true));
-        assert_eq!((table.updated(&a), table.estimate(&a, 1).is_some()), (10, true));
+        assert_eq!((table.updated(&a), table.estimate(&a, 1).is_some()), (Some(10), true));
     }
 
     #[test]

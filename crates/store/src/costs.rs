@@ -1,13 +1,12 @@
 //! What files cost: where their parts are, and what the device table says of that.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use sled::{Device, DeviceTable, Observation, Sled};
+use sled::{Device, DeviceTable, Learned, Observation, Sled};
 
 use crate::local::{self, Handle, Leases, has_stubs, is_stub, nfs, seems_offline};
 use crate::sync::lock;
@@ -32,7 +31,8 @@ pub struct Costs {
     loaded: OnceLock<Loaded>,
     /// Who hears what is wrong with the tables as soon as they are loaded.
     told: fn(&Warning),
-    learned: Mutex<BTreeSet<Device>>,
+    /// What is not saved yet.
+    learned: Mutex<Learned>,
     leases: Leases,
 }
 
@@ -316,11 +316,11 @@ impl Costs {
 
     /// Learns from a read what its device takes.
     pub fn observe(&self, device: &Device, seen: Observation) {
+        let now = self.clock.unix_s();
         let mut table = self.table();
         table.observe(device, seen);
-        table.set_updated(device, self.clock.unix_s());
-        drop(table);
-        self.note_learned(device);
+        table.set_updated(device, now);
+        lock(&self.learned).observe(device, seen, now);
     }
 
     /// Sets what `device` takes, in seconds and bytes per second (the paper's
@@ -328,50 +328,50 @@ impl Costs {
     /// [`DeviceTable::fill`].
     #[must_use]
     pub fn fill(&self, device: &Device, latency_s: f64, bandwidth: f64) -> bool {
+        let now = self.clock.unix_s();
         let mut table = self.table();
         if !table.fill(device, latency_s, bandwidth) {
             return false;
         }
-        table.set_updated(device, self.clock.unix_s());
-        drop(table);
-        self.note_learned(device);
+        table.set_updated(device, now);
+        lock(&self.learned).fill(device, latency_s, bandwidth, now);
         true
     }
 
     /// Notes that opening a file of `device` anew was seen to leave in memory what was there of it;
     /// [`Costs::save`] writes it down.
     pub fn saw_cache_kept(&self, device: &Device) {
-        self.table().set_keeps_cache(device, true);
-        self.note_learned(device);
-    }
-
-    /// Has [`Costs::save`] write down what is known of `device`.
-    pub fn note_learned(&self, device: &Device) {
-        lock(&self.learned).insert(device.clone());
+        let mut table = self.table();
+        if table.keeps_cache(device) != Some(true) {
+            table.set_keeps_cache(device, true);
+            lock(&self.learned).saw_cache_kept(device);
+        }
     }
 
     /// Puts what measuring a device found in the place of what was known of it, or beside that where
-    /// it is much less ([`DeviceTable::renew`]). Whether what was known counts no more.
-    ///
-    /// [`Costs::save`] writes it down if [`Costs::note_learned`] is told to.
+    /// it is much less ([`DeviceTable::renew`]); [`Costs::save`] writes it down. Whether what was known
+    /// counts no more.
     pub fn calibrate(&self, probe: Probe) -> bool {
-        let mut found = DeviceTable::default();
-        for seen in probe.observations {
-            found.observe(&probe.device, seen);
-        }
-        for (bytes, seconds) in probe.near {
-            found.observe_near(&probe.device, bytes, seconds);
-        }
-        if let Some(keeps) = probe.keeps_cache {
-            found.set_keeps_cache(&probe.device, keeps);
-        }
-        let mut table = self.table();
-        let stands_alone = table.renew(&probe.device, found);
-        table.set_updated(&probe.device, self.clock.unix_s());
+        let (device, found) = found_by(probe);
+        let stands_alone = self.renew(&device, found.clone());
+        lock(&self.learned).renew(&device, &found, stands_alone, self.clock.unix_s());
         stands_alone
     }
 
-    /// Writes down what reads taught, if they taught anything; other devices are left as saved.
+    /// As [`Costs::calibrate`], for this process alone: it is not written down.
+    pub fn calibrate_unsaved(&self, probe: Probe) -> bool {
+        let (device, found) = found_by(probe);
+        self.renew(&device, found)
+    }
+
+    fn renew(&self, device: &Device, found: DeviceTable) -> bool {
+        let mut table = self.table();
+        let stands_alone = table.renew(device, found);
+        table.set_updated(device, self.clock.unix_s());
+        stands_alone
+    }
+
+    /// Writes down what reads taught, if they taught anything, beside what is written there by then.
     ///
     /// # Errors
     /// The system's, on a read-only or full disk: then it is written down by the next call that can, or the
@@ -381,9 +381,27 @@ impl Costs {
         if learned.is_empty() {
             return Ok(());
         }
-        let part = self.table().only(&learned);
-        self.files.save(&part, &self.local).inspect_err(|_| lock(&self.learned).extend(learned))
+        self.files.save(&learned, &self.local).inspect_err(|_| {
+            let mut unsaved = lock(&self.learned);
+            let later = std::mem::replace(&mut *unsaved, learned);
+            unsaved.add(later);
+        })
     }
+}
+
+/// A device, and a table of what a probe found of it.
+fn found_by(probe: Probe) -> (Device, DeviceTable) {
+    let mut found = DeviceTable::default();
+    for seen in probe.observations {
+        found.observe(&probe.device, seen);
+    }
+    for (bytes, seconds) in probe.near {
+        found.observe_near(&probe.device, bytes, seconds);
+    }
+    if let Some(keeps) = probe.keeps_cache {
+        found.set_keeps_cache(&probe.device, keeps);
+    }
+    (probe.device, found)
 }
 
 /// Opens regular files one after the other: cheaper for each than [`Costs::open_regular`].

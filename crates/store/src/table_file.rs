@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sled::{Device, DeviceTable};
+use sled::{Device, DeviceTable, Learned};
 
 use crate::own_folder::named_state_folder;
 use crate::{Clock, Error, Local, Name, Readers, StateFolder, io_reason, state_folder};
@@ -100,9 +100,7 @@ impl TableFiles {
         let mut table = DeviceTable::default();
         let mut warnings = Vec::new();
         for path in std::iter::once(&self.system).chain(&self.user) {
-            let file = path.clone();
-            let silent = |error| Warning::Io { path: path.clone(), source: silence(&error) };
-            match local.bounded(path, move || load(&file)).map_err(silent).flatten() {
+            match load_within(path, local) {
                 Ok(part) => table.merge(part),
                 Err(warning) => warnings.push(warning),
             }
@@ -110,16 +108,27 @@ impl TableFiles {
         (table, warnings)
     }
 
-    /// Writes `table` over [`TableFiles::own`]: whole or not at all. What
-    /// another process saved meanwhile about other devices is kept.
+    /// Adds what was learned to [`TableFiles::own`], which is written whole or not at all. What somebody
+    /// wrote there meanwhile, or another process saved, is kept.
     ///
     /// # Errors
     /// The system's, on a read-only or full disk; that what is there cannot be read, and so is not
     /// replaced; that the mount does not answer, after as long as `local` waits for one.
-    pub fn save(&self, table: &DeviceTable, local: &Local) -> io::Result<()> {
-        let (path, table) = (self.own().to_owned(), table.clone());
-        local.bounded(self.own(), move || write(&path, table)).map_err(|error| silence(&error))?
+    pub fn save(&self, learned: &Learned, local: &Local) -> io::Result<()> {
+        // What is wrong with it was said when it was loaded.
+        let below =
+            self.user.as_ref().map(|_| load_within(&self.system, local).unwrap_or_default());
+        let (path, learned) = (self.own().to_owned(), learned.clone());
+        let write = move || write(&path, learned, &below.unwrap_or_default());
+        local.bounded(self.own(), write).map_err(|error| silence(&error))?
     }
+}
+
+/// Loads a table, if its mount answers.
+fn load_within(path: &Path, local: &Local) -> Result<DeviceTable, Warning> {
+    let file = path.to_owned();
+    let silent = |error| Warning::Io { path: path.to_owned(), source: silence(&error) };
+    local.bounded(path, move || load(&file)).map_err(silent).flatten()
 }
 
 /// Why the mount of a table could not be asked, without its path.
@@ -127,23 +136,23 @@ fn silence(error: &Error) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, error.reason())
 }
 
-fn write(path: &Path, table: DeviceTable) -> io::Result<()> {
+fn write(path: &Path, learned: Learned, below: &DeviceTable) -> io::Result<()> {
     let (around, name) = parts(path);
     let folder = StateFolder::make(around, readers(path))?;
     let Some(_lock) = folder.lock("devices.lock", LOCK_PATIENCE, &Clock::real())? else {
         let text = "another process keeps its devices.lock locked";
         return Err(io::Error::new(io::ErrorKind::TimedOut, text));
     };
-    let mut merged = match read(&folder, path) {
+    let mut table = match read(&folder, path) {
         Ok(table) => table,
         Err(Warning::SetAside { kept_as: Some(_), .. }) => DeviceTable::default(),
         // What is known of other devices may still be in it.
         Err(Warning::SetAside { source, .. }) => return Err(io::Error::other(source)),
         Err(Warning::Io { source, .. }) => return Err(source),
     };
-    merged.merge(table);
-    merged.keep_latest(DEVICES_MAX);
-    folder.write_whole(name, merged.to_toml().as_bytes())
+    table.learn(learned, below, Clock::real().unix_s());
+    table.keep_latest(DEVICES_MAX);
+    folder.write_whole(name, table.to_toml().as_bytes())
 }
 
 /// The system's table is for all users, whatever the umask of who writes it.
@@ -223,10 +232,24 @@ fn without_secrets(mut table: DeviceTable) -> DeviceTable {
 mod tests {
     use std::fs::{self, File};
 
+    use sled::Observation;
     use testkit::{Facility, SlowDir, cmd, skip_unless};
 
     use super::*;
-    use crate::Costs;
+    use crate::{Costs, Probe};
+
+    /// What somebody sets at a time, of devices of these names.
+    fn given<'a>(devices: impl IntoIterator<Item = &'a str>, latency_s: f64, at: u64) -> Learned {
+        let mut learned = Learned::default();
+        for name in devices {
+            learned.fill(&Device::new(name), latency_s, 1e6, at);
+        }
+        learned
+    }
+
+    fn latency(table: &DeviceTable, device: &str) -> f64 {
+        table.estimate(&Device::new(device), 1).expect("known").latency.p50
+    }
 
     fn files(folder: &Path) -> TableFiles {
         TableFiles {
@@ -246,7 +269,7 @@ mod tests {
         fs::create_dir_all(files.own().parent().expect("a folder")).expect("made");
         fs::write(files.own(), table.to_toml()).expect("written");
         assert_eq!(files.load(&Local::default()).0.devices().count(), 2);
-        files.save(&DeviceTable::default(), &Local::default()).expect("saved");
+        files.save(&Learned::default(), &Local::default()).expect("saved");
         assert!(!fs::read_to_string(files.own()).expect("there").contains("secret"));
     }
 
@@ -254,18 +277,12 @@ mod tests {
     fn the_users_table_lies_over_the_systems() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = files(folder.path());
-        let device = Device::new("disk:a");
-        let table = |latency| {
-            let mut table = DeviceTable::default();
-            assert!(table.fill(&device, latency, 1e6));
-            table
-        };
-        fs::create_dir_all(folder.path().join("system")).expect("a folder");
-        fs::write(&files.system, table(1.0).to_toml()).expect("written");
-        files.save(&table(2.0), &Local::default()).expect("saved");
-        let (loaded, warnings) = files.load(&Local::default());
+        let (systems, local) = (TableFiles::at(files.system.clone()), Local::default());
+        systems.save(&given(["disk:a"], 1.0, 10), &local).expect("saved");
+        files.save(&given(["disk:a"], 2.0, 20), &local).expect("saved");
+        let (loaded, warnings) = files.load(&local);
         assert!(warnings.is_empty(), "{warnings:?}");
-        assert!((loaded.estimate(&device, 1).expect("known").latency.p50 - 2.0).abs() < 1e-9);
+        assert!((latency(&loaded, "disk:a") - 2.0).abs() < 1e-9);
     }
 
     #[test]
@@ -296,7 +313,7 @@ mod tests {
         let (_, warnings) = files.load(&local);
         assert_eq!(warnings.len(), 2, "{warnings:?}");
         assert!(warnings[1].to_string().contains("has not answered for 0.05 s"), "{}", warnings[1]);
-        let error = files.save(&DeviceTable::default(), &local).expect_err("it hangs");
+        let error = files.save(&Learned::default(), &local).expect_err("it hangs");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         slow.mount().set_rules(Vec::new());
     }
@@ -305,20 +322,14 @@ mod tests {
     fn a_table_keeps_the_devices_here_and_the_latest_of_others() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = files(folder.path());
-        let mut table = DeviceTable::default();
-        let mut learn = |name: &str, at| {
-            let device = Device::new(name);
-            assert!(table.fill(&device, 1.0, 1.0));
-            table.set_updated(&device, at);
-        };
-        learn("disk:a", 1);
+        let mut learned = given(["disk:a"], 1.0, 1);
         for server in 0..1000 {
-            learn(&format!("https://server-{server}"), 2 + server % 500);
+            learned.add(given([&*format!("https://server-{server}")], 1.0, 2 + server % 500));
         }
-        files.save(&table, &Local::default()).expect("saved");
+        files.save(&learned, &Local::default()).expect("saved");
         let (kept, _) = files.load(&Local::default());
         assert_eq!(kept.devices().count(), DEVICES_MAX);
-        let is_kept = |name: &str| kept.updated(&Device::new(name)) > 0;
+        let is_kept = |name: &str| kept.is_learned(&Device::new(name));
         assert!(is_kept("disk:a") && is_kept("https://server-999"));
         assert!(is_kept("https://server-499") && !is_kept("https://server-500"));
     }
@@ -332,13 +343,9 @@ mod tests {
         let by_hand = "version = 1\n[device.\"s3://tape\"]\nlatency_s = [60.0]\n\
                        [device.\"nfs:host:/a\"]\nupdated = 1\nhas_stubs = true\n";
         fs::write(&own, by_hand).expect("written");
-        let mut table = DeviceTable::default();
-        for server in 0..1000 {
-            let device = Device::new(format!("https://server-{server}"));
-            assert!(table.fill(&device, 1.0, 1.0));
-            table.set_updated(&device, 2);
-        }
-        files.save(&table, &Local::default()).expect("saved");
+        let servers: Vec<_> = (0..1000).map(|server| format!("https://server-{server}")).collect();
+        let learned = given(servers.iter().map(String::as_str), 1.0, 2);
+        files.save(&learned, &Local::default()).expect("saved");
         let (kept, _) = files.load(&Local::default());
         assert_eq!(kept.devices().count(), DEVICES_MAX + 2, "it takes no other's place");
         let names: Vec<_> = kept.devices().map(Device::name).collect();
@@ -354,10 +361,10 @@ mod tests {
         fs::create_dir_all(&own).expect("a folder");
         let lock = File::create(own.join("devices.lock")).expect("made");
         lock.lock_shared().expect("locked");
-        let error = files.save(&DeviceTable::default(), &Local::default()).expect_err("locked");
+        let error = files.save(&Learned::default(), &Local::default()).expect_err("locked");
         assert!(error.to_string().contains("devices.lock locked"), "{error}");
         drop(lock);
-        files.save(&DeviceTable::default(), &Local::default()).expect("no longer locked");
+        files.save(&Learned::default(), &Local::default()).expect("no longer locked");
         fs::remove_file(files.own()).expect("it is there");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mkfifoat(rustix::fs::CWD, files.own(), mode).expect("made");
@@ -373,11 +380,11 @@ mod tests {
         std::os::unix::fs::symlink(&target, &link).expect("a link");
         std::os::unix::fs::lchown(&link, Some(65534), None).expect("given away");
         let files = TableFiles { system: link.join("state/devices.toml"), user: None };
-        let error = files.save(&DeviceTable::default(), &local).expect_err("refused");
+        let error = files.save(&Learned::default(), &local).expect_err("refused");
         assert!(error.to_string().contains("a link that others could change"), "{error}");
         assert!(fs::read_dir(&target).expect("there").next().is_none(), "nothing is written");
         std::os::unix::fs::lchown(&link, Some(0), None).expect("taken back");
-        files.save(&DeviceTable::default(), &local).expect("root's own link is followed");
+        files.save(&Learned::default(), &local).expect("root's own link is followed");
         assert!(target.join("state/devices.toml").exists());
     }
 
@@ -388,7 +395,7 @@ mod tests {
         std::os::unix::fs::chown(home.path(), Some(65534), Some(65534)).expect("given away");
         let state = home.path().join("state/ours");
         let files = TableFiles { system: state.join("devices.toml"), user: None };
-        files.save(&DeviceTable::default(), &Local::default()).expect("saved");
+        files.save(&Learned::default(), &Local::default()).expect("saved");
         for path in
             [state.parent().expect("made"), &state, files.own(), &state.join("devices.lock")]
         {
@@ -402,9 +409,8 @@ mod tests {
         skip_unless!(Facility::Root);
         let (folder, local) = (tempfile::tempdir().expect("a folder"), Local::default());
         let files = files(folder.path());
-        let mut table = DeviceTable::default();
-        assert!(table.fill(&Device::new("disk:a"), 1.0, 1e6));
-        files.save(&table, &local).expect("saved");
+        let learned = given(["disk:a"], 1.0, 10);
+        files.save(&learned, &local).expect("saved");
         let around = folder.path().join("user");
         fs::create_dir(around.join("first")).expect("made");
         fs::rename(files.own(), around.join("first/table")).expect("there");
@@ -419,7 +425,7 @@ mod tests {
             let (read, warnings) = files.load(&local);
             let said = warnings[0].to_string();
             assert!(said.contains("a link that others could change"), "{said}");
-            let error = files.save(&table, &local).expect_err("it may be whole");
+            let error = files.save(&learned, &local).expect_err("it may be whole");
             assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
             assert!(read.devices().count() == 0 && files.own().is_symlink());
             give(0);
@@ -440,30 +446,24 @@ mod tests {
     fn what_is_learned_stands_in_for_what_a_wrong_clock_dated_later() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = files(folder.path());
-        let device = Device::new("disk:a");
-        let learned = |latency, at| {
-            let mut table = DeviceTable::default();
-            assert!(table.fill(&device, latency, 1e6));
-            table.set_updated(&device, at);
-            table
-        };
         fs::create_dir_all(folder.path().join("user")).expect("a folder");
         let later = "version = 1\n[device.\"disk:a\"]\nupdated = 18446744073709551615\n\
                      latency_s = [1.0]\nbandwidth_small = [1e6]\n";
         fs::write(files.own(), later).expect("written");
-        files.save(&learned(2.0, Clock::real().unix_s()), &Local::default()).expect("saved");
+        let now = Clock::real().unix_s();
+        files.save(&given(["disk:a"], 2.0, now), &Local::default()).expect("saved");
         let (loaded, _) = files.load(&Local::default());
-        assert!((loaded.estimate(&device, 1).expect("known").latency.p50 - 2.0).abs() < 1e-9);
+        assert!((latency(&loaded, "disk:a") - 2.0).abs() < 1e-9);
     }
 
     #[test]
     fn what_is_no_table_is_set_aside_and_a_new_one_begins() {
         let folder = tempfile::tempdir().expect("a folder");
         let (files, local) = (files(folder.path()), Local::default());
-        files.save(&DeviceTable::default(), &local).expect("saved");
+        files.save(&Learned::default(), &local).expect("saved");
         let table = File::options().write(true).open(files.own()).expect("there");
         table.set_len(BYTES_MAX + 1).expect("made long");
-        files.save(&DeviceTable::default(), &local).expect("a new one");
+        files.save(&Learned::default(), &local).expect("a new one");
         let aside = files.own().with_extension("toml.broken");
         assert_eq!(fs::metadata(aside).expect("kept").len(), BYTES_MAX + 1);
         fs::remove_file(files.own()).expect("it is there");
@@ -478,12 +478,97 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let files = files(folder.path());
         for name in ["disk:a", "disk:b"] {
-            let mut table = DeviceTable::default();
-            assert!(table.fill(&Device::new(name), 1.0, 1.0));
-            files.save(&table, &Local::default()).expect("saved");
+            files.save(&given([name], 1.0, 10), &Local::default()).expect("saved");
         }
         assert_eq!(files.load(&Local::default()).0.devices().count(), 2);
     }
+
+    #[test]
+    fn what_somebody_writes_while_a_run_goes_on_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        let own = |says: bool| {
+            let text = format!(
+                "version = 1\n[device.\"disk:a\"]\nupdated = 5\nkeeps_cache = {says}\nhas_stubs = {says}\n\
+                 latency_s = [1.0]\nbandwidth_small = [1e6]\n"
+            );
+            fs::create_dir_all(files.own().parent().expect("a folder")).expect("made");
+            fs::write(files.own(), text).expect("written");
+        };
+        let disk = Device::new("disk:a");
+        own(true);
+        let costs = Costs::with(Local::default(), files.clone(), Clock::real());
+        let seen = Observation { bytes: 1 << 16, first_byte: Some(2.0), whole: 3.0 };
+        costs.observe(&disk, seen);
+        costs.saw_cache_kept(&disk);
+        own(false);
+        costs.save().expect("saved");
+        let (table, _) = files.load(&Local::default());
+        assert_eq!((table.has_stubs(&disk), table.keeps_cache(&disk)), (Some(false), Some(false)));
+        assert!(fs::read_to_string(files.own()).expect("there").contains("1.0, 2.0"), "it learned");
+    }
+
+    #[test]
+    fn a_users_table_says_of_a_device_what_the_user_learned_and_not_what_root_wrote() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        let roots = |says: bool| {
+            let text = format!(
+                "version = 1\n[device.\"disk:a\"]\nupdated = 5\nkeeps_cache = {says}\nhas_stubs = {says}\n\
+                 latency_s = [1.0, 1.0, 1.0]\nbandwidth_small = [1e6]\n"
+            );
+            fs::create_dir_all(files.system.parent().expect("a folder")).expect("made");
+            fs::write(&files.system, text).expect("written");
+        };
+        let disk = Device::new("disk:a");
+        roots(true);
+        let costs = Costs::with(Local::default(), files.clone(), Clock::real());
+        let seen = Observation { bytes: 1 << 16, first_byte: Some(2.0), whole: 3.0 };
+        costs.observe(&disk, seen);
+        costs.saw_cache_kept(&disk);
+        costs.save().expect("saved");
+        let own = fs::read_to_string(files.own()).expect("there");
+        assert!(own.contains("[1.0, 1.0, 1.0, 2.0]") && !own.contains("= true"), "{own}");
+        roots(false);
+        let (table, _) = files.load(&Local::default());
+        assert_eq!((table.has_stubs(&disk), table.keeps_cache(&disk)), (Some(false), Some(false)));
+    }
+
+    #[test]
+    fn what_is_seen_beside_costs_hides_no_costs_that_root_wrote() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        let by_hand = "version = 1\n[device.\"fuse:a\"]\nlatency_s = [60.0]\n";
+        fs::create_dir_all(files.system.parent().expect("a folder")).expect("made");
+        fs::write(&files.system, by_hand).expect("written");
+        let costs = Costs::with(Local::default(), files.clone(), Clock::real());
+        costs.saw_cache_kept(&Device::new("fuse:a"));
+        costs.save().expect("saved");
+        let (table, _) = files.load(&Local::default());
+        assert_eq!(table.keeps_cache(&Device::new("fuse:a")), Some(true));
+        assert!((latency(&table, "fuse:a") - 60.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_calibration_that_is_not_to_be_saved_is_not_saved_with_what_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        let costs = Costs::with(Local::default(), files.clone(), Clock::real());
+        let probe = |name| Probe {
+            device: Device::new(name),
+            file: None,
+            observations: vec![Observation { bytes: 1 << 20, first_byte: Some(1.0), whole: 2.0 }],
+            near: Vec::new(),
+            keeps_cache: Some(true),
+        };
+        assert!(costs.calibrate(probe("disk:a")) && costs.calibrate_unsaved(probe("disk:b")));
+        assert_eq!(costs.table().devices().count(), 2);
+        costs.save().expect("saved");
+        let (saved, _) = files.load(&Local::default());
+        assert_eq!(saved.devices().collect::<Vec<_>>(), [&Device::new("disk:a")]);
+        assert_eq!(saved.keeps_cache(&Device::new("disk:a")), Some(true));
+    }
+
     #[test]
     fn what_could_not_be_saved_is_saved_by_the_next_call() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -101,8 +101,7 @@ fn measure_all(
                 measured.insert(device.clone());
                 if !args.no_save {
                     // At once: many devices take minutes, and who is ended meanwhile loses nothing.
-                    let part = costs.table().only(&measured);
-                    saved = costs.table_files().save(&part, costs.local());
+                    saved = costs.save();
                 }
                 let row = Row::new(&costs.table(), &device, path.into_iter().collect());
                 if args.json {

@@ -104,9 +104,10 @@ fn measured(row: &Row, now_s: u64) -> String {
         row::Source::Assumed => "assumed".to_owned(),
         row::Source::NfsStatistics => "by NFS".to_owned(),
         row::Source::Given => "given".to_owned(),
-        row::Source::Measured => match now_s.saturating_sub(row.updated_s) {
-            ..60 => "just now".to_owned(),
-            age => format!("{} ago", age_text(age)),
+        row::Source::Measured => match row.updated_s.map(|updated| now_s.saturating_sub(updated)) {
+            None => "?".to_owned(),
+            Some(..60) => "just now".to_owned(),
+            Some(age) => format!("{} ago", age_text(age)),
         },
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn device(row: &Row) -> DeviceRecord<'_> {
             Source::Assumed => "assumed",
             Source::Unknown => "unknown",
         },
-        updated_unix_s: Some(row.updated_s).filter(|updated| *updated > 0),
+        updated_unix_s: row.updated_s,
         keeps_cache: row.keeps_cache,
         latency_s: row.latency.map(Into::into),
         bandwidth: row.bandwidths.map(|bandwidths| {

@@ -38,8 +38,8 @@ pub(crate) struct Row {
     pub(crate) bandwidths: Option<[Spread; 3]>,
     /// From where that is known.
     pub(crate) source: Source,
-    /// Since when, in seconds of Unix time; 0 if that is not known.
-    pub(crate) updated_s: u64,
+    /// Since when, in seconds of Unix time, if that is known.
+    pub(crate) updated_s: Option<u64>,
     /// Of FUSE mounts, whether files keep their cached pages when they are opened again.
     pub(crate) keeps_cache: Option<bool>,
 }
@@ -55,12 +55,12 @@ impl Row {
         };
         let updated_s = table.updated(device);
         let is_listed = table.devices().any(|listed| listed == device);
-        let source = match (latency.is_some(), updated_s) {
+        let source = match (latency.is_some(), table.is_learned(device)) {
             (false, _) => Source::Unknown,
-            (true, 1..) => Source::Measured,
-            (true, 0) if !is_listed => Source::Assumed,
-            (true, 0) if device.name().starts_with("nfs:") => Source::NfsStatistics,
-            (true, 0) => Source::Given,
+            (true, true) => Source::Measured,
+            (true, false) if !is_listed => Source::Assumed,
+            (true, false) if device.name().starts_with("nfs:") => Source::NfsStatistics,
+            (true, false) => Source::Given,
         };
         let keeps_cache = table.keeps_cache(device);
         let device = device.clone();

@@ -1,0 +1,76 @@
+//! The device table while runs go on, through the built program.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod ground;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use ground::Ground;
+use testkit::{Facility, skip_unless};
+
+/// Has `grep` read from the device, and something happen before it reads on.
+fn while_grep_runs(ground: &Ground, happens: impl FnOnce()) {
+    for name in ["first", "last"] {
+        ground.create_far(name, 8 << 20, 0);
+    }
+    let args = ["grep", "-c", "-j1", "--line-buffered", "x", "first", "-", "last"];
+    let mut command = ground.command(&args);
+    let mut grep = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(grep.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "first:1\n");
+    happens();
+    drop(grep.stdin.take());
+    assert!(grep.wait().unwrap().success());
+}
+
+/// What the table on disk says of the device under the folder.
+fn row(ground: &Ground) -> String {
+    let device = nearfirst::Local::default().stat(ground.path()).unwrap().device;
+    let table = fs::read_to_string(ground.state().join("devices.toml")).unwrap();
+    let mut rows = table.split("[device.");
+    rows.find(|row| row.contains(device.name())).unwrap().to_owned()
+}
+
+fn samples(row: &str, of: &str) -> usize {
+    let line = row.lines().find(|line| line.starts_with(of)).unwrap();
+    line.split(',').count()
+}
+
+#[test]
+fn a_calibration_outlives_a_run_that_began_before_it() {
+    let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
+    let mut calibrated = String::new();
+    while_grep_runs(&ground, || {
+        let output = ground.run(&["calibrate", "--seconds", "0.2", "."]);
+        assert!(output.status.success());
+        calibrated = row(&ground);
+    });
+    let now = row(&ground);
+    let all =
+        ["latency_s", "bandwidth_small", "bandwidth_medium", "bandwidth_large", "bandwidth_near"];
+    for of in all {
+        assert!(samples(&now, of) >= samples(&calibrated, of), "{of}: {calibrated}, {now}");
+    }
+}
+
+#[test]
+fn what_is_written_into_the_table_while_a_run_goes_on_stays() {
+    let ground = Ground::new();
+    skip_unless!(Facility::Disk(ground.path()));
+    ground.fill_table(0.001, 1e9);
+    let file = ground.state().join("devices.toml");
+    let edit = |from: &str, to: &str| {
+        let table = fs::read_to_string(&file).unwrap();
+        fs::write(&file, table.replace(from, to)).unwrap();
+    };
+    edit("updated = 0", "updated = 0\nhas_stubs = false");
+    while_grep_runs(&ground, || edit("has_stubs = false", "has_stubs = true"));
+    let row = row(&ground);
+    assert!(row.contains("has_stubs = true") && !row.contains("updated = 0"), "{row}");
+}

@@ -1,0 +1,263 @@
+//! What one process learned of devices, apart from what was known of them.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::samples::{Observation, Samples, is_positive};
+use crate::table::Entry;
+use crate::{Device, DeviceTable};
+
+/// Reads that are kept of a device: as many as a table keeps latencies and bandwidths of each size.
+const READS_MAX: usize = 128;
+
+/// What was learned of devices, which a table takes over as it is by then ([`DeviceTable::learn`]).
+#[derive(Debug, Clone, Default)]
+pub struct Learned {
+    lessons: BTreeMap<Device, Lesson>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Lesson {
+    /// What stands in the place of what was known before.
+    anew: Option<Anew>,
+    /// What reads took since then, the latest last, each with when it was, in seconds of Unix time.
+    reads: VecDeque<(u64, Observation)>,
+    /// Whether opening a file anew was seen to leave what was in memory of it.
+    keeps_cache: bool,
+    updated: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Anew {
+    /// By a calibration.
+    Found { samples: Box<Samples>, keeps_cache: Option<bool> },
+    /// By somebody's word.
+    Given { latency_s: f64, bandwidth: f64 },
+}
+
+impl Learned {
+    /// Whether nothing was learned.
+    pub fn is_empty(&self) -> bool {
+        self.lessons.is_empty()
+    }
+
+    /// Learns from a read at `now`, in seconds of Unix time, as [`DeviceTable::observe`] does.
+    pub fn observe(&mut self, device: &Device, seen: Observation, now: u64) {
+        if seen.teaches() {
+            let lesson = self.lessons.entry(device.clone()).or_default();
+            lesson.reads.push_back((now, seen));
+            lesson.forget_early_reads();
+            lesson.updated = now;
+        }
+    }
+
+    /// Takes over what was set at `now`, in seconds of Unix time, as [`DeviceTable::fill`] does.
+    pub fn fill(&mut self, device: &Device, latency_s: f64, bandwidth: f64, now: u64) {
+        if [latency_s, bandwidth].into_iter().all(is_positive) {
+            let lesson = self.lessons.entry(device.clone()).or_default();
+            lesson.reads.clear();
+            lesson.anew = Some(Anew::Given { latency_s, bandwidth });
+            lesson.updated = now;
+        }
+    }
+
+    /// Takes over what a calibration found at `now`, in seconds of Unix time. Where it stands alone
+    /// ([`DeviceTable::renew`]) earlier reads count no more.
+    pub fn renew(&mut self, device: &Device, found: &DeviceTable, stands_alone: bool, now: u64) {
+        let Some(Entry { samples, keeps_cache, .. }) = found.entry(device).cloned() else { return };
+        let lesson = self.lessons.entry(device.clone()).or_default();
+        if stands_alone {
+            lesson.reads.clear();
+        }
+        lesson.anew = Some(Anew::Found { samples: Box::new(samples), keeps_cache });
+        lesson.updated = now;
+    }
+
+    /// Notes that opening a file of `device` anew was seen to leave in memory what was there of it.
+    pub fn saw_cache_kept(&mut self, device: &Device) {
+        self.lessons.entry(device.clone()).or_default().keeps_cache = true;
+    }
+
+    /// Adds what was learned later.
+    pub fn add(&mut self, later: Self) {
+        for (device, lesson) in later.lessons {
+            self.lessons.entry(device).or_default().add(lesson);
+        }
+    }
+
+    pub(crate) fn into_lessons(self) -> impl Iterator<Item = (Device, Lesson)> {
+        self.lessons.into_iter()
+    }
+}
+
+impl Lesson {
+    fn forget_early_reads(&mut self) {
+        self.reads.drain(..self.reads.len().saturating_sub(READS_MAX));
+    }
+
+    fn add(&mut self, later: Self) {
+        if later.anew.is_some() {
+            self.anew = later.anew;
+            self.reads.clear();
+        }
+        self.reads.extend(later.reads);
+        self.forget_early_reads();
+        self.keeps_cache |= later.keeps_cache;
+        self.updated = self.updated.max(later.updated);
+    }
+
+    pub(crate) fn is_of_costs(&self) -> bool {
+        self.anew.is_some() || !self.reads.is_empty()
+    }
+
+    /// Adds it to what is known at `now`, in seconds of Unix time.
+    pub(crate) fn teach(self, known: &mut Entry, now: u64) {
+        let known_at = known.dated_by(now);
+        // By the order of time, so that what was measured meanwhile is not forgotten for it.
+        let is_early = |at: u64| self.anew.is_none() && at < known_at;
+        let (early, late): (Vec<_>, Vec<_>) =
+            self.reads.into_iter().partition(|(at, _)| is_early(*at));
+        match self.anew {
+            Some(Anew::Found { samples, keeps_cache }) => {
+                known.samples.renew(*samples);
+                known.keeps_cache = keeps_cache.or(known.keeps_cache);
+            }
+            Some(Anew::Given { latency_s, bandwidth }) => known.samples.set(latency_s, bandwidth),
+            None => {}
+        }
+        // What somebody wrote, or a trial showed, stands.
+        known.keeps_cache = known.keeps_cache.or(self.keeps_cache.then_some(true));
+        let known_before = std::mem::take(&mut known.samples);
+        for (_, seen) in early {
+            known.samples.observe(seen);
+        }
+        known.samples.extend(known_before);
+        for (_, seen) in late {
+            known.samples.observe(seen);
+        }
+        if self.updated > 0 {
+            known.updated = self.updated.max(known_at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: u64, latency_s: f64) -> Observation {
+        Observation { bytes, first_byte: Some(latency_s), whole: 2.0 * latency_s }
+    }
+
+    /// What a run learned by so many reads of a device, one a second from `begun` on.
+    fn reads(disk: &Device, count: u64, latency_s: f64, begun: u64) -> Learned {
+        let mut learned = Learned::default();
+        (begun..begun + count).for_each(|at| learned.observe(disk, read(1 << 16, latency_s), at));
+        learned
+    }
+
+    /// What a calibration found, at a time.
+    fn calibrated(disk: &Device, count: usize, latency_s: f64, at: u64) -> Learned {
+        let (mut found, mut learned) = (DeviceTable::default(), Learned::default());
+        for bytes in [1 << 16, 1 << 20, 8 << 20] {
+            (0..count).for_each(|_| found.observe(disk, read(bytes, latency_s)));
+        }
+        found.observe_near(disk, 1 << 20, 0.001);
+        learned.renew(disk, &found, true, at);
+        learned
+    }
+
+    fn taught(lessons: impl IntoIterator<Item = Learned>) -> DeviceTable {
+        let mut table = DeviceTable::default();
+        for learned in lessons {
+            table.learn(learned, &DeviceTable::default(), 1000);
+        }
+        table
+    }
+
+    fn latency(table: &DeviceTable, disk: &Device) -> f64 {
+        table.estimate(disk, 1 << 16).expect("known").latency.p50
+    }
+
+    #[test]
+    fn what_was_read_before_a_calibration_does_not_make_it_forgotten() {
+        let disk = Device::new("disk:a");
+        for count in [1, 3, 40, 500] {
+            let table = taught([calibrated(&disk, 11, 0.01, 600), reads(&disk, count, 9.0, 10)]);
+            assert!((latency(&table, &disk) - 0.01).abs() < 1e-9, "{count} reads");
+            assert_ne!(
+                table.estimate_near(&disk, 1),
+                DeviceTable::default().estimate_near(&disk, 1)
+            );
+            assert_eq!(table.updated(&disk), Some(600));
+        }
+        // What is read after it corrects it, by as many reads as it does in a table.
+        let table = taught([calibrated(&disk, 11, 0.01, 600), reads(&disk, 12, 9.0, 601)]);
+        assert!((latency(&table, &disk) - 9.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_learned_apart_is_what_a_table_learns() {
+        let disk = Device::new("disk:a");
+        let mut random = 1_u64;
+        for _ in 0..200 {
+            let (mut whole, mut parts) = (DeviceTable::default(), vec![Learned::default()]);
+            for at in 0..60 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let (what, bytes) = (random >> 60, 1 << (12 + (random >> 40) % 14));
+                let learned = parts.last_mut().expect("never empty");
+                let took = 0.001 * at as f64 + 0.001;
+                match what {
+                    0 => parts.push(Learned::default()),
+                    1 => {
+                        assert!(whole.fill(&disk, took, 1e6));
+                        learned.fill(&disk, took, 1e6, at);
+                    }
+                    _ => {
+                        whole.observe(&disk, read(bytes, took));
+                        learned.observe(&disk, read(bytes, took), at);
+                    }
+                }
+                whole.set_updated(&disk, at);
+            }
+            let mut all = Learned::default();
+            for part in &parts {
+                all.add(part.clone());
+            }
+            let mut by_parts = taught(parts);
+            let mut at_once = taught([all]);
+            for table in [&mut by_parts, &mut at_once] {
+                table.set_updated(&disk, 59);
+            }
+            assert_eq!(by_parts, whole);
+            assert_eq!(at_once, whole);
+        }
+    }
+
+    #[test]
+    fn two_runs_at_once_both_count() {
+        let disk = Device::new("disk:a");
+        let table = taught([reads(&disk, 6, 1.0, 20), reads(&disk, 6, 2.0, 10)]);
+        let samples = &table.entry(&disk).expect("known").samples;
+        assert_eq!(samples.latency_s.samples().len(), 12);
+    }
+
+    #[test]
+    fn a_run_of_days_keeps_so_many_reads() {
+        let disk = Device::new("disk:a");
+        let learned = reads(&disk, 100_000, 1.0, 10);
+        assert_eq!(learned.lessons[&disk].reads.len(), READS_MAX);
+        let mut twice = learned.clone();
+        twice.add(learned);
+        assert_eq!(twice.lessons[&disk].reads.len(), READS_MAX);
+    }
+
+    #[test]
+    fn nonsense_teaches_nothing() {
+        let (disk, mut learned) = (Device::new("disk:a"), Learned::default());
+        learned.observe(&disk, read(0, 1.0), 1);
+        learned.observe(&disk, read(1, f64::NAN), 1);
+        learned.fill(&disk, f64::INFINITY, 1.0, 1);
+        learned.renew(&disk, &DeviceTable::default(), true, 1);
+        assert!(learned.is_empty());
+    }
+}
