@@ -8,7 +8,8 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
-use ground::Ground;
+use ground::{Ground, objects, stderr, stdout};
+use serde_json::{Value, json};
 use testkit::{Facility, skip_unless};
 
 /// Has `grep` read from the device, and something happen before it reads on.
@@ -73,4 +74,23 @@ fn what_is_written_into_the_table_while_a_run_goes_on_stays() {
     while_grep_runs(&ground, || edit("has_stubs = false", "has_stubs = true"));
     let row = row(&ground);
     assert!(row.contains("has_stubs = true") && !row.contains("updated = 0"), "{row}");
+}
+
+#[test]
+fn a_clock_that_goes_back_for_a_moment_changes_no_date_of_other_devices() {
+    let ground = Ground::new();
+    ground.create("file", vec![b'x'; 2 << 20]);
+    let later = "version = 1\n[device.\"nfs:h:/x\"]\nupdated = 4102444800\nlatency_s = [0.5]\n\
+                 bandwidth_small = [1e6]\n";
+    let file = ground.state().join("devices.toml");
+    fs::write(&file, later).unwrap();
+    let listed = objects(&ground.run(&["devices", "--json"]));
+    let row = listed.iter().find(|device| device["device"] == "nfs:h:/x").unwrap();
+    assert_eq!((&row["source"], &row["updated_unix_s"]), (&json!("measured"), &Value::Null));
+    let text = stdout(&ground.run(&["devices"]));
+    let line = text.lines().find(|line| line.starts_with("nfs:h:/x")).unwrap();
+    assert!(line.trim_end().ends_with('?'), "{line}");
+    let output = ground.run(&["calibrate", "--seconds", "0.2", "file"]);
+    assert!(stdout(&output).contains("saved in "), "{}", stderr(&output));
+    assert!(fs::read_to_string(&file).unwrap().contains("updated = 4102444800\n"));
 }

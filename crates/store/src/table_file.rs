@@ -167,7 +167,8 @@ fn parts(path: &Path) -> (&Path, &OsStr) {
 
 fn load(path: &Path) -> Result<DeviceTable, Warning> {
     match StateFolder::open(parts(path).0, readers(path)) {
-        Ok(folder) => read(&folder, path),
+        // Dates stay as they are where it is only read to be written.
+        Ok(folder) => Ok(read(&folder, path)?.known_by(Clock::real().unix_s())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DeviceTable::default()),
         Err(source) => Err(Warning::Io { path: path.to_owned(), source }),
     }
@@ -194,7 +195,7 @@ fn read(folder: &StateFolder, path: &Path) -> Result<DeviceTable, Warning> {
     // What is not text is not TOML: let the parser say so.
     let table = DeviceTable::from_toml(&String::from_utf8_lossy(&bytes));
     let table = table.map_err(|error| broken(error.into()))?;
-    Ok(without_secrets(table.known_by(Clock::real().unix_s())))
+    Ok(without_secrets(table))
 }
 
 /// Gives a broken table another name, which is returned.
