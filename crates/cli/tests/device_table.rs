@@ -94,3 +94,24 @@ fn a_clock_that_goes_back_for_a_moment_changes_no_date_of_other_devices() {
     assert!(stdout(&output).contains("saved in "), "{}", stderr(&output));
     assert!(fs::read_to_string(&file).unwrap().contains("updated = 4102444800\n"));
 }
+
+#[test]
+fn a_table_of_a_later_version_is_passed_over_and_stays() {
+    let ground = Ground::new();
+    ground.create("file", vec![b'x'; 2 << 20]);
+    let later = "version = 2\n[device.\"disk:a\"]\nendurance = 3\n";
+    let file = ground.state().join("devices.toml");
+    fs::write(&file, later).unwrap();
+    let said = "devices.toml: device table of version 2, this program reads version 1";
+    for args in [&["devices"][..], &["sleds", "file"]] {
+        let told = stderr(&ground.run(args));
+        assert!(told.contains(&format!("{said}; passed over\n")), "{args:?}: {told}");
+    }
+    let output = ground.run(&["calibrate", "--seconds", "0.2", "file"]);
+    let told = stderr(&output);
+    let refused =
+        "devices.toml: not saved: device table of version 2, this program reads version 1\n";
+    assert!(!output.status.success() && told.contains(refused), "{told}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), later);
+    assert!(!file.with_extension("toml.broken").exists());
+}

@@ -14,6 +14,7 @@ const MEMORY_LATENCY_S: f64 = 400e-9;
 const MEMORY_BANDWIDTH: f64 = 8e9;
 /// The format of the text form.
 const VERSION: u32 = 1;
+const VERSION_LATER: u32 = VERSION + 1;
 /// The date of what was learned nobody knows when: older than all that is learned with a date.
 const SOMETIME: u64 = 1;
 
@@ -219,6 +220,10 @@ impl DeviceTable {
     /// [`TableError`] if the text is not a table of this format.
     pub fn from_toml(text: &str) -> Result<Self, TableError> {
         let text: TableText = toml::from_str(text).map_err(|error| {
+            // What a later version writes need not have this form.
+            if let Ok(VersionText { version: found @ VERSION_LATER.. }) = toml::from_str(text) {
+                return TableError::Version { found };
+            }
             let start = error.span().map_or(0, |span| span.start);
             let line = 1 + text.bytes().take(start).filter(|&byte| byte == b'\n').count();
             TableError::Syntax { line, reason: error.message().to_owned() }
@@ -251,6 +256,11 @@ struct TableText {
     version: u32,
     #[serde(default)]
     device: BTreeMap<String, RowText>,
+}
+
+#[derive(Deserialize)]
+struct VersionText {
+    version: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -338,6 +348,13 @@ pub enum TableError {
         /// What stands there.
         value: f64,
     },
+}
+
+impl TableError {
+    /// Whether a later version of this library wrote the table, which is whole for that one.
+    pub fn is_of_later(&self) -> bool {
+        matches!(self, Self::Version { found: VERSION_LATER.. })
+    }
 }
 
 #[cfg(test)]
@@ -512,6 +529,7 @@ mod tests {
         let error = |text| DeviceTable::from_toml(text).expect_err("broken").to_string();
         assert!(error("version = 1\n[device.a]\nlatency_s = 3").contains("line 3: "));
         assert!(error("version = 9").contains("version 9"));
+        assert!(error("version = 9\n[device.a]\nwearout = 3").contains("version 9"));
         assert!(error("version = 1\n[device.a]\nlatency_s = [-1.0]").contains("device a"));
         assert!(error("\u{0}").contains("not a device table"));
         let shown = error("version = 1\n\u{1b}[31m");

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sled::{Device, DeviceTable, Learned};
+use sled::{Device, DeviceTable, Learned, TableError};
 
 use crate::own_folder::named_state_folder;
 use crate::{Clock, Error, Local, Name, Readers, StateFolder, io_reason, state_folder};
@@ -39,6 +39,13 @@ pub enum Warning {
         /// What is wrong with it.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A table that a later version wrote is passed over, and stays.
+    Later {
+        /// The table.
+        path: PathBuf,
+        /// Which version it is of.
+        source: TableError,
+    },
     /// A table that could not be read or written.
     Io {
         /// The table.
@@ -58,6 +65,7 @@ impl fmt::Display for Warning {
             Self::SetAside { path, kept_as: None, source } => {
                 write!(f, "{}: {source}; passed over", path.display())
             }
+            Self::Later { path, source } => write!(f, "{}: {source}; passed over", path.display()),
             Self::Io { path, source } => write!(f, "{}: {}", path.display(), io_reason(source)),
         }
     }
@@ -148,6 +156,7 @@ fn write(path: &Path, learned: Learned, below: &DeviceTable) -> io::Result<()> {
         Err(Warning::SetAside { kept_as: Some(_), .. }) => DeviceTable::default(),
         // What is known of other devices may still be in it.
         Err(Warning::SetAside { source, .. }) => return Err(io::Error::other(source)),
+        Err(Warning::Later { source, .. }) => return Err(io::Error::other(source)),
         Err(Warning::Io { source, .. }) => return Err(source),
     };
     table.learn(learned, below, Clock::real().unix_s());
@@ -194,7 +203,12 @@ fn read(folder: &StateFolder, path: &Path) -> Result<DeviceTable, Warning> {
     };
     // What is not text is not TOML: let the parser say so.
     let table = DeviceTable::from_toml(&String::from_utf8_lossy(&bytes));
-    let table = table.map_err(|error| broken(error.into()))?;
+    let table = table.map_err(|source| {
+        if source.is_of_later() {
+            return Warning::Later { path: path.to_owned(), source };
+        }
+        broken(source.into())
+    })?;
     Ok(without_secrets(table))
 }
 
