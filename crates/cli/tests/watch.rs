@@ -378,6 +378,22 @@ fn a_broken_device_table_is_set_aside_and_said() {
 }
 
 #[test]
+fn who_attends_to_a_user_reads_the_device_table_anew_when_the_service_does() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let (ground, state) = (Ground::new(), state());
+    let watch = Watch::start(ground.disk.path(), &state, &[]);
+    ground.run_and(NOBODY, || {
+        until("the user is attended to", || watch.attendant(NOBODY).is_some());
+        watch.has_learned(NOBODY);
+        state.create("devices.toml", "version = 2\n");
+        watch.signal("HUP");
+        let said = "device table of version 2, this program reads version 1; passed over";
+        until("both say what is wrong with it", || watch.said().matches(said).count() >= 2);
+    });
+    watch.end("TERM");
+}
+
+#[test]
 fn who_attends_to_a_user_neither_has_roots_environment_nor_writes_where_that_says() {
     skip_unless!(Facility::Root, Facility::Loop);
     let (ground, state, named) = (Ground::new(), state(), Dir::new());

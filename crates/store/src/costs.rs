@@ -66,18 +66,36 @@ impl Costs {
 
     fn loaded(&self) -> &Loaded {
         self.loaded.get_or_init(|| {
-            let (mut table, warnings) = self.files.load(&self.local);
-            let mounts = self.local.mounts().unwrap_or_default();
-            if mounts.all().iter().any(|mount| mount.fs_type.starts_with("nfs"))
-                && let Ok(mountstats) = std::fs::read_to_string("/proc/self/mountstats")
-            {
-                nfs::fill_in(&mut table, &mountstats);
-            }
+            let (table, warnings) = self.read_tables();
             for warning in &warnings {
                 (self.told)(warning);
             }
             Loaded { table: Mutex::new(table), warnings }
         })
+    }
+
+    fn read_tables(&self) -> (DeviceTable, Vec<Warning>) {
+        let (mut table, warnings) = self.files.load(&self.local);
+        let mounts = self.local.mounts().unwrap_or_default();
+        if mounts.all().iter().any(|mount| mount.fs_type.starts_with("nfs"))
+            && let Ok(mountstats) = std::fs::read_to_string("/proc/self/mountstats")
+        {
+            nfs::fill_in(&mut table, &mountstats);
+        }
+        (table, warnings)
+    }
+
+    /// Loads the device tables anew, for what others measured or wrote since. What was learned here and is
+    /// not saved counts beside it. What is wrong with the tables is returned, and leaves what is known.
+    pub fn reload(&self) -> Vec<Warning> {
+        let (mut table, warnings) = self.read_tables();
+        if warnings.is_empty() {
+            let mut known = self.table();
+            let learned = lock(&self.learned).clone();
+            table.learn(learned, &DeviceTable::default(), self.clock.unix_s());
+            *known = table;
+        }
+        warnings
     }
 
     /// What was wrong with the device tables, for a person to know.

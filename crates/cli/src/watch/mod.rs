@@ -70,7 +70,7 @@ pub(crate) struct Args {
 const NOTES: &str = "\
 Signals:
   SIGTERM, SIGINT  save what was learned, and end
-  SIGHUP           save what was learned, and choose file systems anew; begun on a terminal, end
+  SIGHUP           save what was learned, go by the device table anew; begun on a terminal, end
   SIGUSR1          say on stderr what was seen, fetched and gained
 
 Users:

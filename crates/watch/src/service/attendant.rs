@@ -107,6 +107,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
         told: Counts::default(),
         learner: Learner::new(learning, patterns),
         parts: Parts::new(Arc::clone(&costs)),
+        costs: Arc::clone(&costs),
         driver: Driver::new(carrier),
         is_said: held.is_none(),
         held,
@@ -177,6 +178,7 @@ struct Attendant {
     /// What the service was told last of what is counted.
     told: Counts,
     learner: Learner,
+    costs: Arc<Costs>,
     parts: Parts,
     driver: Driver,
     /// `None` where nothing can be kept as yet.
@@ -218,10 +220,14 @@ impl Attendant {
             self.forget(say);
             self.tell();
         }
-        if std::mem::take(&mut told.asks_report) {
+        let asked = std::mem::take(&mut told.asked);
+        if asked.contains(&Message::Report) {
             self.report(say);
         }
-        if std::mem::take(&mut told.asks_save) || self.is_to_save(now) {
+        if asked.contains(&Message::Reload) {
+            self.costs.reload().iter().for_each(|warning| say(warning.to_string()));
+        }
+        if asked.contains(&Message::Save) || self.is_to_save(now) {
             self.keep(say)?;
         }
         Ok(())
@@ -390,20 +396,13 @@ struct Told<F> {
     clock: Clock,
     bytes: Vec<u8>,
     is_over: bool,
-    asks_save: bool,
-    asks_report: bool,
+    /// What is to be done beside.
+    asked: Vec<Message>,
 }
 
 impl<F: AsFd> Told<F> {
     fn new(pipe: F, clock: Clock) -> Self {
-        Self {
-            pipe,
-            clock,
-            bytes: Vec::new(),
-            is_over: false,
-            asks_save: false,
-            asks_report: false,
-        }
+        Self { pipe, clock, bytes: Vec::new(), is_over: false, asked: Vec::new() }
     }
 
     fn read(&mut self, patience: Duration) -> io::Result<()> {
@@ -433,8 +432,7 @@ impl<F: AsFd> Source for Told<F> {
         while let Some(message) = wire::take(&mut rest).map_err(io::Error::other)? {
             match message {
                 Message::Seen { age, event } => events.push((now.saturating_sub(age), event)),
-                Message::Save => self.asks_save = true,
-                Message::Report => self.asks_report = true,
+                asked => self.asked.push(asked),
             }
         }
         let left = rest.len();
@@ -453,7 +451,8 @@ mod tests {
 
     /// One who attends to root, and keeps patterns in this folder where that can be held.
     fn attendant(dir: &Dir) -> Attendant {
-        let costs = Arc::new(Costs::load());
+        let tables = TableFiles::at(dir.join("devices.toml"));
+        let costs = Arc::new(Costs::with(Local::default(), tables, Clock::real()));
         let store = PatternStore::at(dir.path());
         let held = store.hold(HELD_FOR, costs.clock()).ok().flatten();
         let carrier = Carrier::new(Arc::clone(&costs), CarrierOptions::default());
@@ -463,6 +462,7 @@ mod tests {
             told: Counts::default(),
             learner: Learner::new(Options::default(), Patterns::default()),
             parts: Parts::new(Arc::clone(&costs)),
+            costs,
             driver: Driver::new(carrier),
             is_said: held.is_none(),
             held,
@@ -548,6 +548,34 @@ mod tests {
         assert_eq!(programs(&attendant), ["/bin/reads"]);
         let (saved, warning) = store.load();
         assert!(saved.programs().len() == 1 && warning.is_none());
+    }
+
+    #[test]
+    fn when_it_is_told_to_it_goes_by_the_device_table_as_it_is_then() {
+        let dir = Dir::new();
+        let mut attendant = attendant(&dir);
+        let device = sled::Device::new("fuse:a");
+        let keeps_cache = |attendant: &Attendant| attendant.costs.table().keeps_cache(&device);
+        attendant.costs.saw_cache_kept(&device);
+        dir.create("devices.toml", "version = 1\n[device.\"fuse:a\"]\nkeeps_cache = false\n");
+        let (read, write) = rustix::pipe::pipe().expect("the machine allows it");
+        let mut told = Told::new(read, attendant.costs.clock().clone());
+        let mut tell = |attendant: &mut Attendant| {
+            let mut said = Vec::new();
+            let mut bytes = Vec::new();
+            wire::put(&Message::Reload, &mut bytes);
+            let written = rustix::io::write(&write, &bytes);
+            assert_eq!(written, Ok(bytes.len()));
+            attendant.turn(&mut told, &mut |line| said.push(line)).expect("it is told");
+            said
+        };
+        assert_eq!(keeps_cache(&attendant), Some(true));
+        assert!(tell(&mut attendant).is_empty());
+        assert_eq!(keeps_cache(&attendant), Some(false));
+        dir.create("devices.toml", "no table [");
+        let said = tell(&mut attendant);
+        assert!(said.len() == 1 && said[0].contains("set aside as "), "{said:?}");
+        assert_eq!(keeps_cache(&attendant), Some(false), "what is known stays");
     }
 
     #[test]

@@ -130,8 +130,8 @@ struct Seen {
 
 /// Runs until SIGTERM or SIGINT; messages for people go to `say`, a line each.
 ///
-/// SIGHUP has patterns saved, and file systems chosen anew by what their devices take, or ends it if it
-/// began on a terminal; SIGUSR1 has what was seen and what came of it said.
+/// SIGHUP has patterns saved, the device table read and file systems chosen anew by what their devices take,
+/// or ends it if it began on a terminal; SIGUSR1 has what was seen and what came of it said.
 ///
 /// # Errors
 /// [`ServiceError`]. Whatever happens to one user's attendant is none.
@@ -192,7 +192,8 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
             (true, false) if users.has_leaving() => users::LEFT_MAX,
             (true, false) => PATIENCE,
         };
-        if measured.are_anew(clock.now()) || asked.contains(&Asked::Save) {
+        let is_anew = measured.are_anew(clock.now()) || asked.contains(&Asked::Save);
+        if is_anew {
             system.choose_anew(measured.costs(&clock, say));
         }
         let events = system.next(patience)?;
@@ -200,6 +201,9 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
         users.regroup(system.regrouped());
         if let Err(error) = users.tell(events, clock.now()) {
             say(format!("programs are passed over for a minute: {error}"));
+        }
+        if is_anew {
+            users.tell_all(&Message::Reload);
         }
         for asked in asked {
             match asked {

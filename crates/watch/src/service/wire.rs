@@ -16,6 +16,8 @@ pub(crate) enum Message {
     Seen { age: Duration, event: Event },
     /// To save what was learned.
     Save,
+    /// To go by the device table as it is by then.
+    Reload,
     /// To say what came of predictions.
     Report,
 }
@@ -35,6 +37,7 @@ pub(crate) fn put(message: &Message, to: &mut Vec<u8>) {
     to.extend([0; 4]);
     match message {
         Message::Save => to.push(b'S'),
+        Message::Reload => to.push(b'D'),
         Message::Report => to.push(b'R'),
         Message::Seen {
             event: Event::Fetched { .. } | Event::Swept { .. } | Event::Refused { .. },
@@ -188,6 +191,7 @@ impl Fields<'_> {
         let kind = self.byte()?;
         match kind {
             b'S' => return Some(Message::Save),
+            b'D' => return Some(Message::Reload),
             b'R' => return Some(Message::Report),
             _ => {}
         }
@@ -251,7 +255,7 @@ mod tests {
         ];
         let age = Duration::from_micros(3);
         let seen = events.into_iter().map(|event| Message::Seen { age, event });
-        [Message::Save, Message::Report].into_iter().chain(seen).collect()
+        [Message::Save, Message::Reload, Message::Report].into_iter().chain(seen).collect()
     }
 
     #[test]
