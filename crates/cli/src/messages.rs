@@ -47,7 +47,8 @@ pub(crate) fn failure(why: impl Display) {
     error(store::without_number(format_args!("{why:#}")));
 }
 
-/// Says why what the run was told cannot be followed, as [`failure`] does; [`any_misuse`] remembers it.
+/// Says why what the run was told cannot be followed, or what it was for was not kept, as [`failure`] does;
+/// [`any_misuse`] remembers it.
 pub(crate) fn misuse(why: impl Display) {
     MISUSES.fetch_add(1, Ordering::Relaxed);
     failure(why);

@@ -178,9 +178,23 @@ fn a_table_that_cannot_be_written_is_reported_after_the_results() {
     // Root may write anywhere, but not below a file.
     let mut command = ground.command(&["calibrate", BRIEF[0], BRIEF[1], "file"]);
     let output = command.env("NEARFIRST_STATE", ground.path().join("file")).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("not saved: "), "{}", stderr(&output));
     assert!(stdout(&output).contains("latency"), "{}", stdout(&output));
+}
+
+#[test]
+fn what_nobody_named_and_has_nothing_to_read_is_passed_over() {
+    skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("mksquashfs"));
+    let ground = Ground::new();
+    fs::create_dir(ground.path().join("bare")).unwrap();
+    let disk = LoopDisk::squashfs(ground.path().join("bare"));
+    let output = ground.run(&["calibrate", "--no-save", "--seconds", "0.05", "--wait-max", "1"]);
+    let at = disk.path().display();
+    let said = format!("nearfirst calibrate: {at}: passed over: no file of at least");
+    assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+    let output = ground.run(&["calibrate", BRIEF[0], BRIEF[1], disk.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "it is named: {}", stderr(&output));
 }
 
 #[test]
@@ -188,7 +202,7 @@ fn no_permission_to_measure_is_said() {
     let ground = Ground::new();
     skip_unless!(Facility::Disk(ground.path()));
     fs::create_dir(ground.path().join("bare")).unwrap();
-    let args = ["calibrate", BRIEF[0], BRIEF[1], "bare"];
+    let args = ["calibrate", "--no-save", BRIEF[0], BRIEF[1], "bare"];
     let Some(mut command) = ground.command_as_nobody(&args) else { return };
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1));

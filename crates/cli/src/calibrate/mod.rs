@@ -16,6 +16,12 @@ use crate::{human, json, messages, outcome, progress};
 
 use target::Target;
 
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  everything was measured; what nobody named and there is nothing to read of was passed over
+  1  something could not be measured, stderr says what and why; the rest was
+  2  wrong usage, or what was found could not be saved or written";
+
 /// Measure what devices take, so that times can be told
 ///
 /// Reads a little at random places for the latency and in sequence for the bandwidth, past the
@@ -28,7 +34,7 @@ use target::Target;
 /// as in a short time, it is added to that), is saved in the device table (root's for all users,
 /// others' for themselves) as soon as that device is measured, and is corrected by what later reads take.
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = outcome::EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct Args {
     /// Folders, or files of a megabyte or more, on the devices to measure; without any, all devices
     paths: Vec<PathBuf>,
@@ -191,7 +197,7 @@ fn say_saved(
         Ok(()) => writeln!(out, "saved in {}", human::name(path)),
         Err(error) => {
             let reason = messages::reason(error);
-            messages::error(format_args!("{}: not saved: {reason}", human::name(path)));
+            messages::misuse(format_args!("{}: not saved: {reason}", human::name(path)));
             Ok(())
         }
     }

@@ -33,12 +33,20 @@ impl Target {
         }
     }
 
-    /// Whether failing to measure it is nothing that a person must hear of as an error: servers
-    /// come and go, and FUSE mounts of a user are closed even to root.
+    /// Whether failing to measure it is nothing that a person must hear of as an error: servers come and
+    /// go, FUSE mounts of a user are closed even to root, and of some file systems little is to be had, as
+    /// of a packed one that is empty.
     pub(super) fn may_be_passed_over(&self, error: &Error) -> bool {
-        let Self::Places { asked_for: false, may_stall: true, .. } = self else { return false };
-        error.kind() == io::ErrorKind::PermissionDenied
-            || matches!(error, Error::Stalled { .. } | Error::NothingToRead { .. })
+        let Self::Places { asked_for: false, may_stall, .. } = self else { return false };
+        match error {
+            Error::NothingToRead { .. } => true,
+            Error::Stalled { .. } => *may_stall,
+            _ => match error.kind() {
+                io::ErrorKind::StorageFull => true,
+                io::ErrorKind::PermissionDenied => *may_stall,
+                _ => false,
+            },
+        }
     }
 }
 

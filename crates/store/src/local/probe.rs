@@ -313,7 +313,8 @@ fn own_file(
         return Err(Error::NothingToRead { path: folder.to_owned(), bytes_min: FILE_BYTES_MIN });
     };
     if size < FILE_BYTES_MIN {
-        return Err(failed(io::Error::other("too little is free for a temporary file to read")));
+        let text = "too little is free for a temporary file to read";
+        return Err(failed(io::Error::new(io::ErrorKind::StorageFull, text)));
     }
     let deadline = clock.now() + limit / 2;
     let (mut random, mut written) = (Random::default(), 0);
