@@ -1,4 +1,5 @@
-//! Which device a mount stands on, by a name that outlives a reboot.
+//! Which device a mount stands on, by a name that as a rule outlives a reboot: the kernel may give disks that it
+//! finds at the same time each other's.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
