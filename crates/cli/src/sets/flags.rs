@@ -42,11 +42,13 @@ pub(crate) struct SetFlags {
 }
 
 impl SetFlags {
-    /// As these, but nothing is spilled where `--spill-max` does not say so: for who writes all that it
-    /// takes to disk anyway, in threads of which none waits for another.
+    /// As these, but nothing is spilled where neither `--spill` nor `--spill-max` is given: for who writes
+    /// all that it takes to disk anyway, in threads of which none waits for another.
     pub(crate) fn spilling_nothing(&self) -> Self {
         let mut flags = self.clone();
-        flags.fetching.spill_max.get_or_insert(0);
+        if flags.fetching.spill.is_none() {
+            flags.fetching.spill_max.get_or_insert(0);
+        }
         flags
     }
 }
@@ -94,7 +96,7 @@ pub(crate) struct FetchFlags {
     #[arg(long, value_name = "DIR", help_heading = "Fetching")]
     spill: Option<PathBuf>,
 
-    /// How much may go there: 64M, 2G; 0 for nothing; by default 4G, of cp nothing
+    /// How much may go there: 64M, 2G; 0 for nothing; by default 4G, of cp without --spill nothing
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Fetching")]
     spill_max: Option<u64>,
 

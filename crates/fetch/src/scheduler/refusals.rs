@@ -12,7 +12,10 @@ const BORNE_MAX: f64 = 0.9;
 /// What is borne of that which is turned away of single ones: the share of late differs from it by chance.
 const MARGIN: f64 = 1.5;
 /// Requests that what happened of late is about.
-const LATE: f64 = 64.0;
+const LATE: f64 = 128.0;
+/// By how much the share of so many differs by chance, hardly ever by more: who is asked less each time that it
+/// comes near what is borne is asked for more again only slowly.
+const CHANCE: f64 = 0.05;
 /// Single requests after which the share of them is known.
 const SINGLE: u32 = 16;
 
@@ -57,7 +60,7 @@ impl Refusals {
 
     /// Whether fewer requests at a time may help.
     pub(super) fn are_too_many(&self) -> bool {
-        self.share > self.borne
+        self.share > self.borne + CHANCE
     }
 }
 
@@ -75,10 +78,24 @@ mod tests {
         let mut refusals = Refusals::default();
         turn_away(&mut refusals, 20, 1000, false);
         assert!(!refusals.are_too_many());
-        turn_away(&mut refusals, 3, 100, false);
+        turn_away(&mut refusals, 3, 200, false);
         assert!(refusals.are_too_many());
         turn_away(&mut refusals, 20, 300, false);
         assert!(!refusals.are_too_many());
+    }
+
+    #[test]
+    fn a_few_are_borne_however_they_come() {
+        for (percent, are_borne) in [(3, true), (8, true), (25, false)] {
+            let (mut refusals, mut random) = (Refusals::default(), 1_u64);
+            let mut were_too_many = false;
+            for _ in 0..20_000 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                refusals.ended((random >> 33) % 100 < percent, false);
+                were_too_many |= refusals.are_too_many();
+            }
+            assert_ne!(were_too_many, are_borne, "{percent} %");
+        }
     }
 
     #[test]
@@ -89,7 +106,7 @@ mod tests {
         turn_away(&mut refusals, 3, 1000, false);
         assert!(!refusals.are_too_many());
         turn_away(&mut refusals, 20, 1000, false);
-        turn_away(&mut refusals, 3, 100, false);
+        turn_away(&mut refusals, 3, 200, false);
         assert!(refusals.are_too_many());
     }
 
@@ -100,7 +117,7 @@ mod tests {
         assert!(refusals.are_too_many());
         assert!(!turn_away(&mut refusals, 100, SINGLE, true));
         assert!(!refusals.are_too_many());
-        turn_away(&mut refusals, 3, 30, false);
+        turn_away(&mut refusals, 3, 200, false);
         assert!(refusals.are_too_many());
     }
 }

@@ -357,7 +357,7 @@ mod tests {
     fn being_turned_away_halves_once_an_epoch() {
         let mut window = Window::new(64, 256);
         let (began, now) = (Duration::ZERO, Duration::from_secs(1));
-        (0..20).for_each(|_| window.brake(began, now));
+        (0..30).for_each(|_| window.brake(began, now));
         assert_eq!(window.size(), 32);
         window.begin_epoch(now);
         window.brake(began, 2 * now);
