@@ -992,6 +992,25 @@ fn run_at(ground: &Ground, server: &Misbehaving, args: &[&str]) -> Output {
 }
 
 #[test]
+fn an_object_is_the_same_if_only_its_listing_has_no_quotes_around_its_tag() {
+    let (ground, server) = (Ground::new(), Misbehaving::new());
+    let listed = "<ListBucketResult><Contents><Key>a</Key><ETag>v1</ETag><Size>4</Size></Contents>\
+        <Contents><Key>b</Key><ETag>v1</ETag><Size>4</Size></Contents></ListBucketResult>";
+    server.answer("/bucket/", Answer::bytes(listed));
+    // A server whose `If-Match` needs the quotes, and one that does not know it.
+    server.answer("/bucket/a", Answer::bytes("same").etag("\"v1\""));
+    server.answer("/bucket/b", Answer::bytes("same").etag("").header("ETag", "\"v1\""));
+    let output = run_at(&ground, &server, &["cat", "s3://bucket/*"]);
+    assert_eq!(stdout(&output), "samesame", "{}", stderr(&output));
+    for answer in [Answer::bytes("late"), Answer::bytes("late").etag("").header("ETag", "\"v2\"")] {
+        server.answer("/bucket/b", answer);
+        let output = run_at(&ground, &server, &["cat", "--ordered", "s3://bucket/*"]);
+        assert_eq!(stdout(&output), "same");
+        assert!(stderr(&output).contains("changed"), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn an_update_copies_nothing_again_whose_listing_tells_parts_of_a_second() {
     let (ground, server) = (Ground::new(), Misbehaving::new());
     let object = Answer::bytes("text").etag("\"v\"");

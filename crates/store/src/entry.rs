@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use sled::{Cost, Device, Plan, Sled};
 
-use crate::{Name, Reason, Status};
+use crate::{Error, Name, Reason, Status};
 
 /// What a store says of an object: as much as listing it told.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -69,6 +69,19 @@ impl Entry {
         }
     }
 
+    /// That what is found `now` is no other version than this, as far as both are known.
+    ///
+    /// # Errors
+    /// [`Error::Changed`].
+    pub fn unchanged(&self, now: &Self) -> Result<(), Error> {
+        match self.version.as_ref().zip(now.version.as_ref()) {
+            Some((known, now)) if !known.is_same(now) => {
+                Err(Error::Changed { name: self.name.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The size, whoever tells it.
     pub fn likely_size(&self) -> Option<u64> {
         self.size.or(self.size_said)
@@ -104,6 +117,11 @@ impl Version {
         Self(text.into())
     }
 
+    /// An entity tag as HTTP has it: some servers leave the quotes out where they list.
+    pub(crate) fn of_tag(tag: &str) -> Self {
+        if tag.ends_with('"') { Self::new(tag) } else { Self::new(format!("\"{tag}\"")) }
+    }
+
     /// Of a file, by when it was written and how long it is: the same however it was found.
     pub(crate) fn of_file(modified_s: i64, modified_ns: u32, size: u64) -> Self {
         Self::new(format!("{modified_s}.{modified_ns:09}-{size}"))
@@ -112,6 +130,18 @@ impl Version {
     /// As the store writes it.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Without the quotes that an entity tag is in; a weak one is left as it is.
+    pub fn unquoted(&self) -> &str {
+        let inner = self.0.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        inner.unwrap_or(&self.0)
+    }
+
+    /// Whether both stand for the same bytes: a server may quote a tag in one place and not in
+    /// another. A weak tag is none but itself, as it does not promise equal bytes.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.unquoted() == other.unquoted()
     }
 }
 

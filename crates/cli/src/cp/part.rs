@@ -58,7 +58,7 @@ pub(super) fn resumable(dest: &Path, version: &Version, size: Option<u64>, is_dr
     let (Ok((known, noted)), Ok(about)) = (noted(dest), fs::symlink_metadata(&part)) else {
         return 0;
     };
-    let is_of_use = known == version.as_str().as_bytes()
+    let is_of_use = str::from_utf8(&known).is_ok_and(|known| version.is_same(&Version::new(known)))
         && about.nlink() <= 1
         && size.is_none_or(|size| about.len() <= size);
     if !is_of_use {

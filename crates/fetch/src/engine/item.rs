@@ -150,9 +150,7 @@ impl Item {
         let mut known = lock(&self.known);
         let (was_met, is_pinned) = (known.contact.is_some(), known.is_pinned);
         let entry = &mut known.entry;
-        if entry.version.is_some() && found.version.is_some() && entry.version != found.version {
-            return Err(store::Error::Changed { name: entry.name.clone() });
-        }
+        entry.unchanged(found)?;
         let differs = entry.size.is_some() && found.size.is_some() && entry.size != found.size;
         // A listing may be older than the object; what was read of it may not.
         if differs && (was_met || entry.version.is_some()) {

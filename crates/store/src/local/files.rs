@@ -53,9 +53,7 @@ impl Store for Files {
             let file = costs.open(path)?;
             let status = costs.local().status(&file).map_err(|source| Error::io(path, source))?;
             let now = Entry::of_file(entry.name.clone(), &status);
-            if entry.version.is_some() && entry.version != now.version {
-                return Err(Error::Changed { name: entry.name });
-            }
+            entry.unchanged(&now)?;
             let range = range.start..range.end.min(status.size);
             let first = FirstBytes::default();
             let rest = Rest {

@@ -268,7 +268,7 @@ impl Inner {
     async fn still(&self, known: &Entry, first: &FirstBytes) -> Result<(), Error> {
         let now = self.regular(known.name.clone()).await?;
         if now.size <= known.size {
-            return same(known.version.as_ref(), now.version.as_ref(), &known.name);
+            return known.unchanged(&now);
         }
         let again = self.fetch(known.clone(), first.range()).await?;
         let again: Vec<Bytes> = again.bytes.try_collect().await?;
@@ -290,7 +290,7 @@ impl Inner {
     /// The object as it is now, if that is what `entry` knows.
     async fn unchanged(&self, entry: &Entry) -> Result<Entry, Error> {
         let now = self.regular(entry.name.clone()).await?;
-        same(entry.version.as_ref(), now.version.as_ref(), &entry.name)?;
+        entry.unchanged(&now)?;
         Ok(now)
     }
 
@@ -335,7 +335,7 @@ impl Inner {
         };
         let now = metadata.map_or_else(|| entry.clone(), |found| self.entry(name.clone(), &found));
         if self.pins {
-            same(entry.version.as_ref(), now.version.as_ref(), &name)?;
+            entry.unchanged(&now)?;
         }
         // Where it was asked for, an answer without it tells nothing of it.
         let asked_before = entry.version.filter(|_| !self.pins);
@@ -442,7 +442,7 @@ impl Inner {
         let size = found.is_file().then(|| found.content_length());
         let version = match found.etag() {
             Some(etag) if self.pins && self.service.kind == Kind::Web => {
-                Some(Version::new(quoted(etag)))
+                Some(Version::of_tag(etag))
             }
             Some(etag) if self.pins => Some(Version::new(etag)),
             // Nanoseconds, as far as the server has them.
@@ -593,22 +593,6 @@ impl Names {
 fn behind_host(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
     Some(rest.split_once('/').map_or("", |(_, key)| key))
-}
-
-/// An entity tag as HTTP has it: some servers leave the quotes out where they list.
-fn quoted(etag: &str) -> String {
-    if etag.ends_with('"') { etag.to_owned() } else { format!("\"{etag}\"") }
-}
-
-/// Whether two versions are the same, quoted or not, as far as both are known.
-fn same(known: Option<&Version>, now: Option<&Version>, name: &Name) -> Result<(), Error> {
-    let plain = |version: &Version| version.as_str().trim_matches('"').to_owned();
-    match known.zip(now) {
-        Some((known, now)) if plain(known) != plain(now) => {
-            Err(Error::Changed { name: name.clone() })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// What the service panicked at.

@@ -79,7 +79,8 @@ pub(super) fn failure(name: &Name, response: &Response, clock: &Clock) -> Option
 
 /// Whether an answer of this version is one of the version that was asked for.
 pub(super) fn is_same(entry: &Entry, now: &Entry) -> bool {
-    entry.version.is_none() || entry.version == now.version
+    // One that told a version does not leave it out of an answer about the same bytes.
+    entry.version.is_none() || (now.version.is_some() && entry.unchanged(now).is_ok())
 }
 
 #[cfg(test)]

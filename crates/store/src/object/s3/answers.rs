@@ -92,7 +92,7 @@ impl Listing {
     pub(super) fn entries(&self, name: impl Fn(&str) -> Name) -> impl Iterator<Item = Entry> {
         self.contents.iter().map(move |object| Entry {
             size: object.size,
-            version: object.etag.as_deref().filter(|tag| !tag.is_empty()).map(Version::new),
+            version: object.etag.as_deref().filter(|tag| !tag.is_empty()).map(Version::of_tag),
             modified: object.last_modified.as_deref().and_then(iso_time),
             tier: object.tier(),
             ..Entry::named(name(&self.plain(&object.key)))

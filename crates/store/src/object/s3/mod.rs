@@ -211,9 +211,7 @@ impl Inner {
     /// An object of which an answer does not tell the size, as it is now, if it is the same.
     async fn now(&self, entry: Entry) -> Result<Entry, Error> {
         let now = self.stat(entry.name.clone()).await?;
-        if entry.version.is_some() && now.version.is_some() && entry.version != now.version {
-            return Err(Error::Changed { name: entry.name });
-        }
+        entry.unchanged(&now)?;
         Ok(Entry { version: entry.version.or(now.version), ..now })
     }
 
@@ -351,9 +349,7 @@ fn reading(known: &Entry, answer: reqwest::Response, wanted: Range<u64>) -> Resu
     let name = known.name.clone();
     let entry = answers::entry(name.clone(), answer.headers());
     // Some servers do not know If-Match.
-    if known.version.is_some() && entry.version.is_some() && known.version != entry.version {
-        return Err(Error::Changed { name });
-    }
+    known.unchanged(&entry)?;
     let part = content_range(answer.headers()).and_then(|(part, _)| part);
     let (held, size) = match (answer.status().as_u16(), part) {
         (206, Some(_)) if entry.size.or(known.size).is_none() => {
