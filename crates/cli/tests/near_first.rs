@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use slowfs::{Options, Profile, Rule};
 use testkit::{
-    Cmd, Dir, Facility, LoopDisk, MemoryCgroup, Program, SlowDir, evict, hold, lines, make_near,
-    skip_unless, until,
+    Cmd, Dir, Facility, LoopDisk, MemoryCgroup, Program, SlowDir, cmd, evict, hold, lines,
+    make_near, skip_unless, until,
 };
 
 const MIB: u64 = 1 << 20;
@@ -862,4 +862,41 @@ fn find_knows_files_by_their_latency() {
     let on_disk = find(["-device", "loop:*"]).succeeds().text();
     assert!(on_disk.contains(&path(&far)), "{on_disk}");
     find(["-device", "memory"]).succeeds().prints(path(&near));
+}
+
+/// What has a program's reads of a regular file of 1 MiB fail as the system says it of some servers.
+const LATE: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int is_late(int file) {
+    struct stat about;
+    errno = ETIMEDOUT;
+    return fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size == 1 << 20;
+}
+
+ssize_t read(int file, void *to, size_t bytes) {
+    ssize_t (*next)(int, void *, size_t) = dlsym(RTLD_NEXT, "read");
+    return is_late(file) ? -1 : next(file, to, bytes);
+}
+
+ssize_t pread64(int file, void *to, size_t bytes, off64_t at) {
+    ssize_t (*next)(int, void *, size_t, off64_t) = dlsym(RTLD_NEXT, "pread64");
+    return is_late(file) ? -1 : next(file, to, bytes, at);
+}
+"#;
+
+#[test]
+fn what_the_system_calls_late_is_not_told_as_our_own_limit() {
+    let dir = Dir::new();
+    skip_unless!(Facility::Disk(dir.path()), Facility::Tool("gcc"));
+    let (source, library) = (dir.create("late.c", LATE), dir.join("late.so"));
+    cmd("gcc", ["-shared", "-fPIC", "-o"]).arg(&library).arg(source).run().succeeds();
+    let far = dir.create("far", lines(1 << 20, 1));
+    evict(&far);
+    let output = nearfirst(&dir, ["wc", "-l"]).arg(&far).env("LD_PRELOAD", &library).run();
+    output.ends_with(1).complains("far: Connection timed out");
 }

@@ -123,9 +123,6 @@ impl Apart {
             return Err(no_answer(self.limit));
         }
         let read = self.fill(buffer, READ_BYTES_MAX, |mut file, space| file.read(space));
-        let is_given_up = |error: &io::Error| {
-            error.kind() == io::ErrorKind::TimedOut && error.raw_os_error().is_none()
-        };
         if read.as_ref().is_err_and(is_given_up) {
             self.has_lost_place.store(true, Ordering::Relaxed);
         }
@@ -170,6 +167,12 @@ impl Drop for Apart {
 fn no_answer(within: Duration) -> io::Error {
     let reason = format!("no answer for {} s; its mount may be unreachable", within.as_secs_f32());
     io::Error::new(io::ErrorKind::TimedOut, reason)
+}
+
+/// Whether this says that our own limit has passed. The system's `ETIMEDOUT`, as NFS mounts with
+/// `softerr` have it, has a number, and is an answer.
+pub fn is_given_up(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut && error.raw_os_error().is_none()
 }
 
 /// That a call, or one before it, ended its thread.

@@ -13,7 +13,7 @@ use store::Costs;
 
 use crate::Error;
 use crate::advise;
-use crate::apart::Apart;
+use crate::apart::{Apart, is_given_up};
 
 /// Bytes of the read that finds out a latency: one page.
 const FIRST_BYTES: usize = 4096;
@@ -319,7 +319,7 @@ impl<'a> FarReader<'a> {
                 Ok(0) => break,
                 Ok(read) => done += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Err(error) if is_given_up(&error) => {
                     return Err(Error::Stalled {
                         path: self.path.to_owned(),
                         offset: at,

@@ -44,7 +44,7 @@ pub mod scheduler;
 mod sync;
 mod view;
 
-pub use apart::{answering, bounded, metadata};
+pub use apart::{answering, bounded, is_given_up, metadata};
 pub use error::Error;
 pub use scan::{Chunk, Control, ScanOptions, ScanReport, Source, saved, scan};
 pub use view::{view, view_by_parts};

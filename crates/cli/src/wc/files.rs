@@ -106,7 +106,7 @@ fn known_stdin(costs: &Costs) -> Result<(File, Option<Status>), String> {
     }
     // It may have been opened long ago: what the kernel has last heard of it may be old.
     if let Err(error) = fetch::metadata(open()?, costs)
-        && error.kind() == io::ErrorKind::TimedOut
+        && fetch::is_given_up(&error)
     {
         return Err(SILENCE.get_or_init(|| messages::reason(&error)).clone());
     }

@@ -18,7 +18,7 @@ use super::Inner;
 use super::files::{Cancelled, open_wanted};
 use super::item::Item;
 use crate::advise;
-use crate::apart::Calls;
+use crate::apart::{Calls, is_given_up};
 use crate::scheduler::{AttemptId, Contact, DeviceId, Event};
 use crate::sync::lock;
 
@@ -69,7 +69,7 @@ pub(super) fn read_ahead(
             Ok(read) => read as u64,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
-                leave_behind(error.kind(), file, item);
+                leave_behind(&error, file, item);
                 return Err(failed(error));
             }
         };
@@ -103,9 +103,9 @@ fn refresh(file: &Calls) {
 
 /// After a read that hangs, has the thread that makes it close the descriptor that is kept for the
 /// reader, too: each thread that closes one may hang as well.
-fn leave_behind(kind: io::ErrorKind, file: Calls, item: &Item) {
+fn leave_behind(error: &io::Error, file: Calls, item: &Item) {
     if let Calls::Apart(apart) = file
-        && kind == io::ErrorKind::TimedOut
+        && is_given_up(error)
         && let Some(kept) = item.take_file()
     {
         drop(apart.begin(move |_| {

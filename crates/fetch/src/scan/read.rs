@@ -10,6 +10,7 @@ use super::Source;
 use super::ways::{TRY_BYTES, Way};
 use super::work::Shared;
 use crate::Error;
+use crate::apart::is_given_up;
 use crate::far::{BEHIND_BYTES_MAX, FarReader};
 use crate::mapping::Mapping;
 use crate::sync::lock;
@@ -26,7 +27,7 @@ pub(crate) fn short_or_failed(
 ) -> Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => shrunk(source, size),
-        io::ErrorKind::TimedOut => Error::Stalled {
+        io::ErrorKind::TimedOut if is_given_up(&error) => Error::Stalled {
             path: source.path.to_owned(),
             offset,
             limit: source.costs.local().wait_max(),
