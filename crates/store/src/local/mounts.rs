@@ -40,14 +40,17 @@ impl Backing {
             "tmpfs" | "ramfs" | "hugetlbfs" | "devtmpfs" | "rootfs" => Self::Memory,
             "overlay" => Self::Overlay,
             "nfs" | "nfs4" | "cifs" | "smb3" | "smbfs" | "9p" | "ceph" | "lustre" | "gpfs"
-            | "afs" | "beegfs" | "virtiofs" | "ocfs2" | "gfs2" | "coda" | "orangefs"
+            | "afs" | "beegfs" | "virtiofs" | "ocfs2" | "gfs2" | "coda" | "wekafs" | "panfs"
+            // OrangeFS.
+            | "pvfs2"
             // Its folders are mounts that are not there yet.
             | "autofs" => {
                 Self::Network
             }
             "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "debugfs" | "tracefs"
             | "securityfs" | "pstore" | "bpf" | "configfs" | "mqueue" | "fusectl"
-            | "binfmt_misc" | "efivarfs" | "nsfs" | "selinuxfs" | "rpc_pipefs" => {
+            | "binfmt_misc" | "efivarfs" | "nsfs" | "selinuxfs" | "smackfs"
+            | "rpc_pipefs" | "nfsd" | "resctrl" | "functionfs" | "xenfs" => {
                 Self::Pseudo
             }
             "fuse" | "fuseblk" => Self::Fuse,
@@ -135,11 +138,13 @@ impl Mounts {
     fn parse_with(text: &[u8], images: impl Fn(&Mount) -> Vec<PathBuf>) -> Self {
         let lines = text.split(|&byte| byte == b'\n');
         let mut mounts = Self(lines.filter_map(Mount::parse).collect());
-        // What would be mounted among what has no data has none either: so it is with `binfmt_misc` in
-        // `/proc`, on every machine with systemd.
+        // What is mounted among what has no data, or would be, has none either, unless it is known to: so
+        // it is with `binfmt_misc` in `/proc`, on every machine with systemd.
         let no_data = mounts.0.iter().filter(|mount| mount.backing == Backing::Pseudo);
         let no_data: Vec<PathBuf> = no_data.map(|mount| mount.point.clone()).collect();
-        for mount in mounts.0.iter_mut().filter(|mount| mount.is_trigger()) {
+        let may_be_among =
+            mounts.0.iter_mut().filter(|mount| mount.is_trigger() || mount.is_nameless());
+        for mount in may_be_among {
             if no_data.iter().any(|point| mount.point.starts_with(point)) {
                 mount.backing = Backing::Pseudo;
             }
@@ -223,6 +228,12 @@ impl Mount {
         self.fs_type == "autofs"
     }
 
+    /// Whether its kind is not known, and its source is neither a device nor, as one of ZFS, a path.
+    fn is_nameless(&self) -> bool {
+        let names_nothing = self.major_minor.0 == 0 && !self.source.as_bytes().contains(&b'/');
+        self.backing == Backing::Disk && names_nothing
+    }
+
     /// Whether a device is behind it, memory included.
     pub fn has_device(&self) -> bool {
         self.backing != Backing::Pseudo && !self.is_trigger()
@@ -295,7 +306,7 @@ fn unescape(field: &[u8]) -> OsString {
 
 #[cfg(test)]
 mod tests {
-    use super::Backing::{Disk, FarDisk, FarOverlay, Fuse, Network, Overlay, Pseudo};
+    use super::Backing::{Disk, FarDisk, FarOverlay, Fuse, Memory, Network, Overlay, Pseudo};
     use super::*;
 
     const TEXT: &[u8] = b"\
@@ -371,6 +382,31 @@ nonsense
         let mounts = Mounts::parse(text);
         let backings: Vec<_> = mounts.all().iter().map(|mount| mount.backing).collect();
         assert_eq!(backings, [Disk, Pseudo, Pseudo, Network]);
+    }
+
+    #[test]
+    fn what_is_mounted_among_what_has_no_data_has_none_unless_it_is_known_to() {
+        let text = b"\
+1 0 0:9 / / rw - zfs tank rw
+2 1 0:5 / /proc rw - proc proc rw
+3 2 0:6 / /proc/fs/new rw - newfs new rw
+4 2 0:7 / /proc/acpi rw - tmpfs tmpfs rw
+5 2 254:0 /version /proc/version rw - ext4 /dev/vda rw
+6 2 0:8 /version /proc/cpuinfo rw - btrfs /dev/vdb rw
+7 2 0:9 /version /proc/uptime rw - zfs tank/root rw
+8 2 0:10 /uptime /proc/meminfo rw - fuse.lxcfs lxcfs rw
+9 1 0:11 / /processes rw - newfs new rw
+";
+        let mounts = Mounts::parse(text);
+        let backings: Vec<_> = mounts.all().iter().map(|mount| mount.backing).collect();
+        assert_eq!(backings, [Disk, Pseudo, Pseudo, Memory, Disk, Disk, Disk, Fuse, Disk]);
+    }
+
+    #[test]
+    fn kinds_of_mounts_are_known_by_what_the_kernel_calls_them() {
+        let of = |kinds: &[&str]| kinds.iter().map(|kind| Backing::of(kind)).collect::<Vec<_>>();
+        assert_eq!(of(&["pvfs2", "wekafs", "panfs"]), [Network; 3]);
+        assert_eq!(of(&["nfsd", "resctrl", "functionfs", "xenfs", "smackfs"]), [Pseudo; 5]);
     }
 
     #[test]
