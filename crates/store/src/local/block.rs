@@ -39,6 +39,11 @@ fn device_within(mount: &Mount, mounts: &Mounts, depth: usize) -> Device {
         Backing::Fuse if mount.major_minor.0 == 0 => {
             Device::new(format!("{}:{source}", mount.fs_type))
         }
+        // Each dataset and snapshot is a mount; what they take is their pool's matter.
+        Backing::Disk if mount.fs_type == "zfs" => {
+            let pool = source.split(['/', '@']).next().unwrap_or_default();
+            Device::new(format!("zfs:{pool}"))
+        }
         Backing::Disk | Backing::FarDisk | Backing::Fuse => block_name(mount).map_or_else(
             || Device::new(format!("{}:{source}", mount.fs_type)),
             |name| Device::new(Blocks::of_this_machine().device(&name, depth)),
@@ -181,7 +186,9 @@ mod tests {
         assert_eq!(device("1 0 0:9 / /x rw - nfs4 h:/e rw"), "nfs:h:/e");
         assert_eq!(device("1 0 0:9 / /x rw - cifs //h/s rw"), "cifs://h/s");
         assert_eq!(device("1 0 0:9 / /x rw - tmpfs tmpfs rw"), "memory");
-        assert_eq!(device("1 0 0:9 / /x rw - zfs pool/data rw"), "zfs:pool/data");
+        for dataset in ["pool", "pool/data", "pool/data/u1", "pool/data@monday", "pool@monday"] {
+            assert_eq!(device(&format!("1 0 0:9 / /x rw - zfs {dataset} rw")), "zfs:pool");
+        }
         assert_eq!(device("1 0 0:9 / /x rw - fuse.x /dev/vda rw"), "fuse.x:/dev/vda");
     }
 
