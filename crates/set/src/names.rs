@@ -1,6 +1,6 @@
-//! Names in a list, cut from what is read of it.
+//! Names in a list, as text is written on other systems, too.
 
-use store::Name;
+use store::{Cutter, Name};
 
 /// No path and no URL in use is longer; what has no separator for so long is no list.
 const NAME_BYTES_MAX: usize = 1 << 20;
@@ -15,24 +15,36 @@ const BYTE_ORDER_MARKS_UTF16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
 /// Lines end as on Windows, by a carriage return before the line's end, if all do that
 /// come with the first, until one does not. Alone a name that ends so cannot be told from that: lists of
 /// any names are NUL-separated. A mark of byte order before the first is no part of its name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Names {
-    /// What names end with, when that is known.
-    end: Option<u8>,
-    /// Whether that was told, not seen.
-    is_end_told: bool,
+    cutter: Cutter,
+    /// Whether names are told to end with NUL, and may be any bytes.
+    are_any_bytes: bool,
     /// Whether a name has come.
     is_begun: bool,
     /// Whether a carriage return at the end of a line is a part of that.
     has_returns: bool,
-    /// The beginning of a name whose end has not come.
-    rest: Vec<u8>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self::within(None)
+    }
 }
 
 impl Names {
     /// Of a list whose names end with this byte, a newline or NUL.
     pub fn ended_by(end: u8) -> Self {
-        Self { end: Some(end), is_end_told: true, ..Self::default() }
+        Self::within(Some(end))
+    }
+
+    fn within(end: Option<u8>) -> Self {
+        Self {
+            cutter: Cutter::new(NAME_BYTES_MAX, end),
+            are_any_bytes: end == Some(0),
+            is_begun: false,
+            has_returns: false,
+        }
     }
 
     /// The names that end in `chunk`, which goes on where the last one ended.
@@ -40,57 +52,44 @@ impl Names {
     /// # Errors
     /// Why it is no list.
     pub fn of(&mut self, chunk: &[u8]) -> Result<Vec<Name>, String> {
-        let has_nul = memchr::memchr(0, chunk).is_some();
-        if has_nul && self.is_utf16(chunk) {
+        self.cutter.push(chunk).map_err(|why| why.to_string())?;
+        if memchr::memchr(0, chunk).is_some() && self.is_utf16() {
             let reason = "no list: it is UTF-16, and names are UTF-8; `iconv -f UTF-16 -t UTF-8` makes it a list";
             return Err(reason.to_owned());
         }
-        if self.end.is_none() && has_nul {
-            self.end = Some(0);
-        } else if self.end.is_none() && memchr::memchr(b'\n', chunk).is_some() {
-            self.end = Some(b'\n');
-        } else if self.end == Some(b'\n') && has_nul && !self.is_end_told {
-            return Err("a NUL in a list of lines: names end all with NUL, or none".to_owned());
-        }
-        if !self.is_begun && self.end == Some(b'\n') {
-            self.has_returns = self.all_return(chunk);
+        if !self.is_begun && self.cutter.end() == Some(b'\n') {
+            self.has_returns = self.all_return();
         }
         let mut names = Vec::new();
-        let mut from = 0;
-        for at in self.end.into_iter().flat_map(|end| memchr::memchr_iter(end, chunk)) {
-            self.rest.extend_from_slice(&chunk[from..at]);
-            names.extend(self.last());
-            from = at + 1;
-        }
-        self.rest.extend_from_slice(&chunk[from..]);
-        if self.rest.len() > NAME_BYTES_MAX {
-            return Err(format!("no list: more than {NAME_BYTES_MAX} bytes without a separator"));
+        while let Some(name) = self.cutter.next_name().map_err(|why| why.to_string())? {
+            let name = name.to_vec();
+            names.extend(self.named(name));
         }
         Ok(names)
     }
 
     /// Whether a carriage return is at the end of each line that ends in the first piece where one does.
-    fn all_return(&self, chunk: &[u8]) -> bool {
-        let Some(last) = memchr::memrchr(b'\n', chunk) else { return false };
-        let lines = [&self.rest, &chunk[..last]].concat();
-        lines.split(|&byte| byte == b'\n').all(|line| line.ends_with(b"\r"))
+    fn all_return(&self) -> bool {
+        let text = self.cutter.rest();
+        let Some(last) = memchr::memrchr(b'\n', text) else { return false };
+        text[..last].split(|&byte| byte == b'\n').all(|line| line.ends_with(b"\r"))
     }
 
-    /// Whether what has come begins as a text in UTF-16 does. Names that are told to end with NUL
-    /// may be any bytes.
-    fn is_utf16(&self, chunk: &[u8]) -> bool {
-        if self.is_begun || (self.is_end_told && self.end == Some(0)) {
-            return false;
-        }
-        let begin = self.rest.iter().chain(chunk).take(2).copied();
-        BYTE_ORDER_MARKS_UTF16.iter().any(|mark| begin.clone().eq(mark.iter().copied()))
+    /// Whether what has come begins as a text in UTF-16 does.
+    fn is_utf16(&self) -> bool {
+        let may_be = !self.is_begun && !self.are_any_bytes;
+        may_be && BYTE_ORDER_MARKS_UTF16.iter().any(|mark| self.cutter.rest().starts_with(mark))
     }
 
-    /// The name that ends here, unless it is empty: after the last piece, what has no separator behind it.
+    /// After the last piece, the name that has no separator behind it, unless it is empty.
     pub fn last(&mut self) -> Option<Name> {
-        let mut name = std::mem::take(&mut self.rest);
+        let rest = self.cutter.take_rest();
+        self.named(rest)
+    }
+
+    fn named(&mut self, mut name: Vec<u8>) -> Option<Name> {
         let is_first = !std::mem::replace(&mut self.is_begun, true);
-        if self.end != Some(0) {
+        if self.cutter.end() != Some(0) {
             self.trim(&mut name, is_first);
         }
         (!name.is_empty()).then(|| Name::from(name))

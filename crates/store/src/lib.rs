@@ -27,6 +27,7 @@ mod bindings;
 pub mod checksum;
 mod clock;
 mod costs;
+mod cutter;
 mod entry;
 mod error;
 #[cfg(any(feature = "object", feature = "web"))]
@@ -67,6 +68,7 @@ pub use bindings::Bindings;
 pub use checksum::{Algorithm, Checksum};
 pub use clock::{Clock, pause, unix_parts, unix_s};
 pub use costs::{Costs, Opener};
+pub use cutter::{Cutter, NoList};
 pub use entry::{Entry, Tier, Version};
 pub use error::{
     Cause, Error, io_reason, is_short_of_descriptors, system_number, unwritten, without_number,

@@ -192,6 +192,19 @@ async fn what_is_no_list_of_names_is_given_up() {
 }
 
 #[tokio::test]
+async fn a_nul_after_lines_is_no_part_of_a_name() {
+    let dir = Dir::new();
+    let script = "echo a.txt; mkfifo go; echo go; read go < go; printf 'b.txt\\0c.txt\\0'";
+    let mut names = run(&dir, &["sh", "-c", script]);
+    for _ in 0..2 {
+        names.next().await.unwrap().unwrap();
+    }
+    std::fs::write(dir.join("go"), "\n").unwrap();
+    let rest = listed(names).await;
+    assert!(rest.len() == 1 && rest[0].contains("a NUL in a list of lines"), "{rest:?}");
+}
+
+#[tokio::test]
 async fn nothing_runs_before_a_name_is_asked_for() {
     let dir = Dir::new();
     drop(run(&dir, &["touch", "made"]));

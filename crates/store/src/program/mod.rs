@@ -1,7 +1,6 @@
 //! Programs that print names: the executable specs of the SETS paper (SOSP '97, section 3.2).
 
 mod group;
-mod names;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -19,13 +18,16 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::{ChildStdout, Command};
 
 use self::group::{Group, Running as Groups};
-use self::names::{NAME_BYTES_MAX, Names};
+use crate::cutter::{Cutter, NoList};
 use crate::local::{Kind, blocking, starting_programs};
 use crate::{Answer, Costs, Entries, Entry, Error, Local, Name, Query, Reading, Store, io_reason};
 
 /// What is read of a program's output at a time: a pipe's size. A program that
 /// prints more than is asked for waits.
 const READ_BYTES: usize = 64 << 10;
+/// A name is at most four times what the system takes for a path (`PATH_MAX`):
+/// what is longer is no list of names.
+const NAME_BYTES_MAX: usize = 4 * 4096;
 /// A program that prints nothing for so long is looked at: whether it ever will.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
 
@@ -118,7 +120,7 @@ struct Running {
     group: Group,
     printed: ChildStdout,
     buffer: Box<[u8]>,
-    names: Names,
+    names: Cutter,
     is_over: bool,
 }
 
@@ -151,7 +153,7 @@ impl Running {
             group,
             printed,
             buffer: vec![0; READ_BYTES].into(),
-            names: Names::default(),
+            names: Cutter::new(NAME_BYTES_MAX, None),
             is_over: false,
         })
     }
@@ -170,9 +172,10 @@ impl Running {
             return Ok(None);
         }
         loop {
-            let next = self.names.next().map_err(|_| too_long(&self.program))?;
-            if let Some(name) = next {
-                return Ok(Some(resolved(&self.folder, name)));
+            match self.names.next_name().map_err(|why| no_names(&self.program, why))? {
+                Some([]) => continue,
+                Some(name) => return Ok(Some(resolved(&self.folder, name))),
+                None => {}
             }
             let read = tokio::time::timeout(LOOKS_EVERY, self.printed.read(&mut self.buffer));
             match read.await {
@@ -181,7 +184,10 @@ impl Running {
                     return Err(Error::interrupted(self.program.clone(), io_reason(&error)));
                 }
                 Ok(Ok(0)) => return self.last().await,
-                Ok(Ok(read)) => self.names.push(&self.buffer[..read]),
+                Ok(Ok(read)) => {
+                    let pushed = self.names.push(&self.buffer[..read]);
+                    pushed.map_err(|why| no_names(&self.program, why))?;
+                }
             }
         }
     }
@@ -199,7 +205,8 @@ impl Running {
 
     /// The name behind the last separator; then how the program ended.
     async fn last(&mut self) -> Result<Option<Name>, Error> {
-        if let Some(name) = std::mem::take(&mut self.names).last() {
+        let name = self.names.take_rest();
+        if !name.is_empty() {
             return Ok(Some(resolved(&self.folder, &name)));
         }
         self.is_over = true;
@@ -244,9 +251,8 @@ fn is_path(program: &OsStr) -> bool {
     program.as_bytes().contains(&b'/')
 }
 
-fn too_long(program: &Name) -> Error {
-    let reason = format!("what it prints is no list of names: one has over {NAME_BYTES_MAX} bytes");
-    Error::refused(program.clone(), reason)
+fn no_names(program: &Name, why: NoList) -> Error {
+    Error::refused(program.clone(), format!("what it prints is no list of names: {why}"))
 }
 
 fn not_started(name: &Name, program: &OsStr, error: &io::Error) -> Error {
