@@ -31,6 +31,14 @@ const UNMAP_STEPS_MAX: usize = 32;
 /// A slot that is being filled in: no address of a mapping.
 const RESERVED: usize = 1;
 
+/// Addresses at which the handler looks while other threads change them.
+///
+/// Who takes a slot writes `start`, `end`, `start`, and the handler loads the same, each `Release` and
+/// `Acquire`: who loads an end finds no start from before it, and who loads a start no end from before
+/// it. So the end between two loads of one start is that start's. Only one mapping after another at the
+/// same address could be mixed up, and the faulting thread keeps the mapping that it looks for: what
+/// lies at the addresses of one that ended was mapped after `start` had given them up, by the lock of
+/// the kernel's that `munmap` and `mmap` take.
 struct Guard {
     /// First address; 0 if the slot is free.
     start: AtomicUsize,
@@ -81,7 +89,7 @@ impl Mapping {
             return None;
         }
         guard.faulted.store(false, Ordering::Relaxed);
-        guard.end.store(start.addr() + bytes, Ordering::Relaxed);
+        guard.end.store(start.addr() + bytes, Ordering::Release);
         guard.start.store(start.addr(), Ordering::Release);
         Some(Self { start: start.cast(), bytes, guard, unmapped: AtomicUsize::new(0) })
     }
@@ -224,7 +232,7 @@ unsafe fn is_mended(info: &libc::siginfo_t) -> bool {
     let address = unsafe { info.si_addr() }.addr();
     for guard in &GUARDS {
         let start = guard.start.load(Ordering::Acquire);
-        let end = guard.end.load(Ordering::Relaxed);
+        let end = guard.end.load(Ordering::Acquire);
         // The slot may have changed hands in between.
         let is_one = guard.start.load(Ordering::Acquire) == start;
         if start <= RESERVED || address < start || address >= end || !is_one {
