@@ -6,9 +6,10 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::{FutureExt as _, StreamExt as _};
 use sled::{Device, Observation};
-use store::{Entry, Error, Reading, Store};
+use store::{ByteStream, Entry, Error, Name, Reading, Store};
 use tokio::sync::Notify;
 
 use super::Inner;
@@ -39,7 +40,15 @@ pub(crate) async fn fetch(
     allowed: Arc<Allowed>,
 ) {
     let mut unreported = 0;
-    let bringing = bring(&engine, attempt, &item, store.as_ref(), range, &allowed, &mut unreported);
+    let bringing = async {
+        let (store, unreported) = (store.as_ref(), &mut unreported);
+        let begun = Coming::begin(&engine, attempt, &item, store, range, &allowed, unreported);
+        let mut coming = begun.await?;
+        while let Some(chunk) = coming.next().await {
+            coming.take(chunk?).await?;
+        }
+        coming.end()
+    };
     // Who waits for it is to hear of a store that panics, and not that no byte came.
     let brought = AssertUnwindSafe(bringing).catch_unwind().await;
     let brought = brought.unwrap_or_else(|panic| Err(panicked(&item, &*panic)));
@@ -103,114 +112,201 @@ impl Allowed {
     }
 }
 
-/// Leaves in `unreported` the bytes that the scheduler was not told of.
-async fn bring(
-    engine: &Arc<Inner>,
+/// An answer of which bytes are coming.
+struct Coming<'a> {
+    engine: &'a Arc<Inner>,
     attempt: AttemptId,
-    item: &Item,
-    store: &dyn Store,
-    range: Range<u64>,
-    allowed: &Allowed,
-    unreported: &mut u64,
-) -> Result<(), Error> {
-    let clock = engine.costs.clock();
-    let began = clock.now();
-    let entry = item.entry();
-    let reading = met(item, store, &entry, range).await?;
-    let Reading { entry: found, range: covers, headers, mut bytes } = reading;
-    item.set_headers(headers);
-    let Entry { size, version, .. } = item.entry();
-    let changed = || Error::Changed { name: entry.name.clone() };
-    if size.is_some_and(|size| size < item.start()) {
-        return Err(changed());
-    }
-    if size.is_none() && covers.end < u64::MAX {
-        return Err(Error::refused(entry.name, "a part of it came, and not where it ends"));
-    }
-    let device = found.device.unwrap_or_else(|| store.device(&entry.name));
-    let contact = contact(engine, &device, size, &covers);
-    item.set_contact(contact.clone());
-    if let Some(size) = size {
-        item.buffer.set_end(size);
-    }
-    engine.post([Event::Contacted { attempt, contact }]);
-    let first_byte = clock.now().saturating_sub(began);
-    let (mut at, mut reported, mut rested) = (covers.start, clock.now(), Duration::ZERO);
-    let mut read = version.is_none().then(Prefix::default);
-    let most = size.unwrap_or(u64::MAX).min(covers.end);
-    // What the device took: of the whole, as one stream among several has it. Told before who reads has
-    // all of it, who may end the process then.
-    let learn = |end: u64, rested: Duration| {
-        let whole = clock.now().saturating_sub(began);
-        // What its reader took his time for says nothing about the device.
-        if rested < whole / RESTED_PART_MAX {
-            let (bytes, first_byte) = (end - covers.start, Some(first_byte.as_secs_f64()));
-            let whole = whole.as_secs_f64();
-            engine.costs.observe(&device, Observation { bytes, first_byte, whole });
+    item: &'a Item,
+    allowed: &'a Allowed,
+    /// Bytes that the scheduler was not told of.
+    unreported: &'a mut u64,
+    /// When it was last told.
+    reported: Duration,
+    name: Name,
+    device: Device,
+    size: Option<u64>,
+    covers: Range<u64>,
+    bytes: ByteStream,
+    /// How far it has come.
+    at: u64,
+    /// What has come of an object without a version.
+    read: Option<Prefix>,
+    began: Duration,
+    first_byte: Duration,
+    /// For how long its reader held it up.
+    rested: Duration,
+}
+
+impl<'a> Coming<'a> {
+    /// Asks, and tells the scheduler of the answer. Of what comes then, `unreported` is what is still to
+    /// be told.
+    async fn begin(
+        engine: &'a Arc<Inner>,
+        attempt: AttemptId,
+        item: &'a Item,
+        store: &dyn Store,
+        range: Range<u64>,
+        allowed: &'a Allowed,
+        unreported: &'a mut u64,
+    ) -> Result<Self, Error> {
+        let clock = engine.costs.clock();
+        let began = clock.now();
+        let entry = item.entry();
+        let reading = met(item, store, &entry, range).await?;
+        let (name, Reading { entry: found, range: covers, headers, bytes }) = (entry.name, reading);
+        item.set_headers(headers);
+        let Entry { size, version, .. } = item.entry();
+        if size.is_some_and(|size| size < item.start()) {
+            return Err(Error::Changed { name });
         }
-    };
-    loop {
-        let next = if *unreported == 0 {
-            bytes.next().await
-        } else if let Ok(next) = tokio::time::timeout(REPORT_EVERY, bytes.next()).await {
-            next
-        } else {
-            reported = clock.now();
-            engine.post([Event::Progressed { attempt, bytes: std::mem::take(unreported) }]);
-            continue;
-        };
-        let Some(chunk) = next else { break };
-        let mut chunk = chunk?;
-        if chunk.len() as u64 > most.saturating_sub(at) {
-            return Err(Error::refused(entry.name, "the server sent more than it said it would"));
+        if size.is_none() && covers.end < u64::MAX {
+            return Err(Error::refused(name, "a part of it came, and not where it ends"));
+        }
+        let device = found.device.unwrap_or_else(|| store.device(&name));
+        let contact = contact(engine, &device, size, &covers);
+        item.set_contact(contact.clone());
+        if let Some(size) = size {
+            item.buffer.set_end(size);
+        }
+        engine.post([Event::Contacted { attempt, contact }]);
+        let reported = clock.now();
+        let (first_byte, rested) = (reported.saturating_sub(began), Duration::ZERO);
+        let (at, read) = (covers.start, version.is_none().then(Prefix::default));
+        Ok(Self {
+            engine,
+            attempt,
+            item,
+            allowed,
+            unreported,
+            reported,
+            name,
+            device,
+            size,
+            covers,
+            bytes,
+            at,
+            read,
+            began,
+            first_byte,
+            rested,
+        })
+    }
+
+    /// What comes next. The scheduler is told meanwhile of what it was not told of.
+    async fn next(&mut self) -> Option<Result<Bytes, Error>> {
+        if *self.unreported > 0 {
+            if let Ok(next) = tokio::time::timeout(REPORT_EVERY, self.bytes.next()).await {
+                return next;
+            }
+            self.reported = self.now();
+            self.report();
+        }
+        self.bytes.next().await
+    }
+
+    async fn take(&mut self, mut chunk: Bytes) -> Result<(), Error> {
+        if chunk.len() as u64 > self.most().saturating_sub(self.at) {
+            let reason = "the server sent more than it said it would";
+            return Err(Error::refused(self.name.clone(), reason));
         }
         while !chunk.is_empty() {
-            if at >= allowed.end() && *unreported > 0 {
-                let bytes = std::mem::take(unreported);
-                engine.post([Event::Progressed { attempt, bytes }]);
-            }
-            let paused = (at >= allowed.end()).then(|| clock.now());
-            let room = allowed.beyond(at).await - at;
-            rested += paused.map_or(Duration::ZERO, |since| clock.now().saturating_sub(since));
+            let room = self.room().await;
             let fits = usize::try_from(room).unwrap_or(usize::MAX).min(chunk.len());
-            let mut piece = chunk.split_to(fits);
-            let known = match &mut read {
-                Some(read) => item.beginning.take(read, &piece).ok_or_else(changed)?,
-                None => 0,
-            };
-            let begin = at + known as u64;
-            at += fits as u64;
-            if at == most {
-                learn(at, rested);
+            self.keep(chunk.split_to(fits))?;
+        }
+        let now = self.now();
+        let is_time = *self.unreported > 0 && now.saturating_sub(self.reported) >= REPORT_EVERY;
+        if *self.unreported >= REPORT_BYTES || is_time {
+            self.reported = now;
+            self.report();
+        }
+        Ok(())
+    }
+
+    /// Waits until more is allowed; returns how much.
+    async fn room(&mut self) -> u64 {
+        if self.at < self.allowed.end() {
+            return self.allowed.beyond(self.at).await - self.at;
+        }
+        self.report();
+        let since = self.now();
+        let end = self.allowed.beyond(self.at).await;
+        self.rested += self.now().saturating_sub(since);
+        end - self.at
+    }
+
+    fn keep(&mut self, mut piece: Bytes) -> Result<(), Error> {
+        let known = match &mut self.read {
+            Some(read) => {
+                let known = self.item.beginning.take(read, &piece);
+                known.ok_or_else(|| Error::Changed { name: self.name.clone() })?
             }
-            item.buffer.insert(begin, piece.split_off(known));
-            *unreported += fits as u64;
+            None => 0,
+        };
+        let (begin, bytes) = (self.at + known as u64, piece.len() as u64);
+        self.at += bytes;
+        // Told before who reads has all of it, who may end the process then.
+        if self.at == self.most() {
+            self.learn();
         }
-        let now = clock.now();
-        let is_time = *unreported > 0 && now.saturating_sub(reported) >= REPORT_EVERY;
-        if *unreported >= REPORT_BYTES || is_time {
-            reported = now;
-            engine.post([Event::Progressed { attempt, bytes: std::mem::take(unreported) }]);
+        self.item.buffer.insert(begin, piece.split_off(known));
+        *self.unreported += bytes;
+        Ok(())
+    }
+
+    fn report(&mut self) {
+        let bytes = std::mem::take(self.unreported);
+        if bytes > 0 {
+            self.engine.post([Event::Progressed { attempt: self.attempt, bytes }]);
         }
     }
-    if covers.end == u64::MAX {
-        if read.is_some_and(|read| !item.beginning.is_all(&read)) {
-            return Err(changed());
+
+    fn end(self) -> Result<(), Error> {
+        if self.covers.end < u64::MAX {
+            return if self.at < self.covers.end {
+                Err(self.early(self.covers.end))
+            } else {
+                Ok(())
+            };
         }
-        // Who does not say how long the answer is ends it as a connection that breaks ends.
-        if let Some(size) = size.filter(|size| at < *size) {
-            let reason = format!("the answer ended {} bytes early", size - at);
-            return Err(Error::interrupted(entry.name, reason));
+        if self.read.as_ref().is_some_and(|read| !self.item.beginning.is_all(read)) {
+            return Err(Error::Changed { name: self.name });
         }
-        if size.is_none() {
-            learn(at, rested);
+        match self.size {
+            // Who does not say how long the answer is ends it as a connection that breaks ends.
+            Some(size) if self.at < size => return Err(self.early(size)),
+            Some(_) => {}
+            None => self.learn(),
         }
-        item.buffer.set_end(at);
-    } else if at < covers.end {
-        let reason = format!("the answer ended {} bytes early", covers.end - at);
-        return Err(Error::interrupted(entry.name, reason));
+        self.item.buffer.set_end(self.at);
+        Ok(())
     }
-    Ok(())
+
+    /// What the device took: of the whole, as one stream among several has it.
+    fn learn(&self) {
+        let whole = self.now().saturating_sub(self.began);
+        // What its reader took his time for says nothing about the device.
+        if self.rested < whole / RESTED_PART_MAX {
+            let bytes = self.at - self.covers.start;
+            let (first_byte, whole) = (Some(self.first_byte.as_secs_f64()), whole.as_secs_f64());
+            let observation = Observation { bytes, first_byte, whole };
+            self.engine.costs.observe(&self.device, observation);
+        }
+    }
+
+    /// To where it may come.
+    fn most(&self) -> u64 {
+        self.size.unwrap_or(u64::MAX).min(self.covers.end)
+    }
+
+    fn now(&self) -> Duration {
+        self.engine.costs.clock().now()
+    }
+
+    fn early(&self, end: u64) -> Error {
+        let reason = format!("the answer ended {} bytes early", end - self.at);
+        Error::interrupted(self.name.clone(), reason)
+    }
 }
 
 /// The answer to a request for `range`, of what was met before; wider where a part alone could not be
