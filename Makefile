@@ -32,7 +32,7 @@ build: ## build the command and the libraries, optimised
 lint: ## formatting, lints and documentation, warnings being errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) check --package nearfirst-store --no-default-features
+	$(CARGO) clippy --package nearfirst-store --no-default-features -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
 
 test: setup ## everything that must pass; ends with the summary of `cargo test`

@@ -36,6 +36,7 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Bytes of a sum.
+    #[cfg(feature = "object")]
     pub(crate) fn sum_bytes(self) -> usize {
         match self {
             Self::Crc32 | Self::Crc32c => 4,

@@ -118,6 +118,7 @@ impl Version {
     }
 
     /// An entity tag as HTTP has it: some servers leave the quotes out where they list.
+    #[cfg(feature = "object")]
     pub(crate) fn of_tag(tag: &str) -> Self {
         if tag.ends_with('"') { Self::new(tag) } else { Self::new(format!("\"{tag}\"")) }
     }

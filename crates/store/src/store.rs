@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 use sled::{Device, Extent, Place};
 
 use crate::{Checksum, Entry, Error, Name};
@@ -167,8 +167,9 @@ pub struct Reading {
 
 impl Reading {
     /// Of nothing, as there is nothing from `at` on, or nothing was asked for.
+    #[cfg(any(feature = "object", feature = "web"))]
     pub(crate) fn empty(entry: Entry, at: u64, headers: Vec<(String, String)>) -> Self {
-        Self { entry, range: at..at, headers, bytes: stream::empty().boxed() }
+        Self { entry, range: at..at, headers, bytes: futures::stream::empty().boxed() }
     }
 }
 

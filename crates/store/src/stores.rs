@@ -196,7 +196,7 @@ impl Stores {
         #[cfg(any(feature = "object", feature = "web"))]
         self.hosts.admits(list, &name)?;
         #[cfg(not(any(feature = "object", feature = "web")))]
-        let _nobody_serves = list;
+        let _ = list;
         Ok(name)
     }
 

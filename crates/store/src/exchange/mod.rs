@@ -18,15 +18,19 @@ use std::time::Duration;
 use reqwest::header::{CONTENT_RANGE, HeaderMap, HeaderName, RETRY_AFTER};
 
 pub(crate) use self::body::{Cover, covered};
-pub(crate) use self::network::{Hosts, Private, Resolver};
+#[cfg(feature = "web")]
+pub(crate) use self::network::Private;
+pub(crate) use self::network::{Hosts, Resolver};
 pub(crate) use self::proxies::Proxies;
 #[cfg(feature = "object")]
 pub(crate) use self::redirects::anywhere;
 pub(crate) use self::redirects::following;
 use self::sent_on::naming_the_last;
+#[cfg(feature = "web")]
+pub(crate) use self::trouble::said;
+pub(crate) use self::trouble::unanswered;
 #[cfg(feature = "object")]
 pub(crate) use self::trouble::unanswered_directly;
-pub(crate) use self::trouble::{said, unanswered};
 use crate::silence::{heard, waited};
 use crate::{Clock, Error, Name};
 

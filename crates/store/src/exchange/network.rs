@@ -56,6 +56,7 @@ enum By {
     #[default]
     Nobody,
     Page,
+    #[cfg(feature = "web")]
     Caller,
 }
 
@@ -72,6 +73,7 @@ impl Hosts {
     }
 
     /// The caller named this URL itself.
+    #[cfg(feature = "web")]
     pub(crate) fn told(&self, url: &Url) {
         self.note(url, |known| known.by = By::Caller);
     }
@@ -96,6 +98,7 @@ impl Hosts {
     }
 
     /// Whether everything may be linked from everywhere.
+    #[cfg(feature = "web")]
     pub(crate) fn all_allowed(&self) -> bool {
         self.all_allowed
     }
