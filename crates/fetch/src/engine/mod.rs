@@ -1,7 +1,7 @@
 //! The driver of the scheduler: feeds it what happens, carries out what it answers.
 //!
-//! It decides nothing. Attempts on remote objects are tasks of a runtime of
-//! its own; files of this machine are opened and read ahead by threads.
+//! Attempts on remote objects are tasks of a runtime of its own; files of this machine are opened
+//! and read ahead by threads. It decides no more than how these share that work (`waiting.rs`).
 
 mod ahead;
 mod arrivals;
