@@ -24,3 +24,16 @@ fn units_say_nothing_that_the_service_manager_does_not_know() {
     let of_ours = |line: &&str| units.iter().any(|unit| line.contains(&*unit.to_string_lossy()));
     assert_eq!(said.succeeds().stderr().lines().find(of_ours), None);
 }
+
+#[test]
+fn a_service_that_cannot_do_well_is_not_tried_for_ever() {
+    let unit = include_str!("../../../dist/nearfirst-watch.service");
+    let value =
+        |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)).expect("it is set");
+    let misused = cmd(env!("CARGO_BIN_EXE_nearfirst"), ["watch", "--no-such-flag"]).run();
+    assert_eq!(value("RestartPreventExitStatus="), misused.code().to_string());
+    let number = |key, unit| value(key).trim_end_matches(unit).parse::<u64>().expect("a number");
+    let tries_s = number("StartLimitBurst=", "") * number("RestartSec=", "s");
+    // Else the oldest of them would be forgotten before the last one.
+    assert!(tries_s * 2 < number("StartLimitIntervalSec=", "min") * 60);
+}

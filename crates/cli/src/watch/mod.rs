@@ -94,22 +94,23 @@ Limits:
 
 Exit codes:
   0  it was told to end
-  2  wrong usage, or it cannot see programs, or another one runs";
+  1  what it needs is not there, as what --on names or room for its state: tried again later it may do well
+  2  wrong usage, or it may not see programs, or another one runs";
+
+/// Of a service that may do well if it is tried again; its unit tries no other again.
+const MAY_PASS_EXIT: u8 = 1;
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     // Users name files and the places of their mounts: what is said of these is one line of text.
     let mut say = |line: String| messages::note(human::name(&line));
     let done = match &args.attend {
-        Some(of) => attend(of, args, &mut say),
+        Some(of) => attend(of, args, &mut say).map(|()| ExitCode::SUCCESS),
         None => serve(args, &mut say),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => crate::outcome::cannot_begin(&error),
-    }
+    done.unwrap_or_else(|error| crate::outcome::cannot_begin(&error))
 }
 
-fn serve(args: &Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
+fn serve(args: &Args, say: &mut dyn FnMut(String)) -> anyhow::Result<ExitCode> {
     // The program as it runs, also where its file has been replaced.
     let mut attendant: Vec<OsString> = vec!["/proc/self/exe".into(), "watch".into()];
     if args.dry_run {
@@ -125,16 +126,22 @@ fn serve(args: &Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
     let scope = Scope { on, excluded };
     let state = std::path::absolute(&args.state)?;
     let metrics = args.metrics.as_ref().map(absolute).transpose()?;
-    // Its errors say what the system said themselves: not again, as their sources.
     let on_terminal = std::io::stderr().is_terminal();
     let options = ServiceOptions { scope, state, attendant, metrics, on_terminal };
-    let served = service::serve(options, say);
-    served.map_err(|error| {
-        let says_so = matches!(error, ServiceError::System(system::Error::Refused { .. }));
-        let is_root = rustix::process::geteuid().is_root();
-        let hint = if is_root || says_so { "" } else { "; the service needs root" };
-        anyhow::anyhow!("{}{hint}", human::name(&error.to_string()))
+    Ok(match service::serve(options, say) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
     })
+}
+
+fn failed(error: &ServiceError) -> ExitCode {
+    let says_so = matches!(error, ServiceError::System(system::Error::Refused { .. }));
+    let is_root = rustix::process::geteuid().is_root();
+    let hint = if is_root || says_so { "" } else { "; the service needs root" };
+    // It says what the system said itself: not again, as its source.
+    let said = anyhow::anyhow!("{}{hint}", human::name(&error.to_string()));
+    let code = crate::outcome::cannot_begin(&said);
+    if error.may_pass() { ExitCode::from(MAY_PASS_EXIT) } else { code }
 }
 
 fn attend(of: &[OsString], args: &Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {

@@ -106,6 +106,20 @@ pub enum ServiceError {
     Io(#[from] io::Error),
 }
 
+impl ServiceError {
+    /// Whether it may do well if it is tried again: what it needs may come, as a file system that is mounted
+    /// later or room on a disk; usage and rights stay as they are, and one service is enough.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::System(system::Error::Refused { .. })
+            | Self::Rights { .. }
+            | Self::Runs { .. }
+            | Self::Metrics { .. } => false,
+            Self::System(_) | Self::State { .. } | Self::Io(_) => true,
+        }
+    }
+}
+
 fn by_number(process: Option<&str>) -> String {
     process.map(|process| format!(", process {process}")).unwrap_or_default()
 }
