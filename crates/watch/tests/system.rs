@@ -99,7 +99,7 @@ fn file_systems_are_chosen_anew_by_what_their_devices_take() {
         }
         Arc::new(costs)
     };
-    let (fast, slow) = (50e-6, 8e-3);
+    let (fast, slow, nearly_slow) = (50e-6, 8e-3, 199e-6);
     let mut shell = Shell::new(&other);
     let mut system = System::new(Scope::default(), costs(fast, slow)).expect("root may");
     let mut is_told = |system: &mut System| {
@@ -112,7 +112,11 @@ fn file_systems_are_chosen_anew_by_what_their_devices_take() {
         events.iter().any(is_open)
     };
     assert!(!is_told(&mut system));
+    assert!(!system.choose_anew(costs(nearly_slow, slow)));
     assert!(system.choose_anew(costs(slow, slow)));
+    assert!(is_told(&mut system));
+    // A median that moves to and fro costs nothing that is opened meanwhile.
+    assert!(!system.choose_anew(costs(nearly_slow, slow)));
     assert!(is_told(&mut system));
     assert!(system.choose_anew(costs(fast, slow)));
     assert!(!is_told(&mut system) && !system.watched().any(|path| path == disk.path()));

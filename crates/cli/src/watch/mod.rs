@@ -23,8 +23,8 @@ use crate::{human, messages};
 /// It runs until it is told to end; `systemctl enable --now nearfirst-watch` starts it now and at
 /// every boot.
 ///
-/// By default it listens to the file systems on devices that take 0.2 ms or more to answer, by
-/// what `nearfirst calibrate` measured, and to those whose devices were never measured; not to
+/// By default it listens to the file systems on devices that take 0.2 ms or more to answer, until these
+/// take less than 0.15 ms, by what `nearfirst calibrate` measured, and to those whose devices were never measured; not to
 /// memory, and to FUSE only where opening a file does not empty its cache. What is measured while it
 /// runs counts within a minute.
 #[derive(clap::Args, Debug)]

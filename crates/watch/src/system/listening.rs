@@ -40,7 +40,8 @@ impl System {
             return false;
         }
         let mounts = Mounts::read().unwrap_or_default();
-        let places = places::places(&self.scope, &self.points, &mounts, &self.costs);
+        let places =
+            places::places(&self.scope, &self.points, &self.chosen, (&mounts, &self.costs));
         if chosen(&places).eq(&self.chosen) {
             return false;
         }
@@ -55,7 +56,8 @@ impl System {
     pub(super) fn listen_to_places(&mut self) {
         let mounts = Arc::new(Mounts::read().unwrap_or_default());
         places::move_on(&mut self.points, &self.scope, &mounts);
-        let mut places = places::places(&self.scope, &self.points, &mounts, &self.costs);
+        let mut places =
+            places::places(&self.scope, &self.points, &self.chosen, (&mounts, &self.costs));
         self.resolver.mounts = mounts;
         self.here.clear();
         self.watched.clear();

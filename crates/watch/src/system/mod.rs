@@ -36,7 +36,7 @@ use apart::Apart;
 use connector::{Change, Connector, Pid};
 use fanotify::{Group, Record, Telling};
 use groups::Groups;
-use opens::{Batch, Open, Resolver};
+use opens::{Batch, Ground, Open, Resolver};
 use processes::{Here, Processes, Rights};
 use turned::Turned;
 
@@ -103,7 +103,7 @@ pub struct System {
     /// Those that could not be listened to.
     unheard: Vec<(PathBuf, io::Error)>,
     /// All of these.
-    chosen: Vec<PathBuf>,
+    chosen: Vec<Ground>,
     mount_table: Option<File>,
     bell: Option<OwnedFd>,
     processes: Processes,

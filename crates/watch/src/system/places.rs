@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::makedev;
+use rustix::fs::{Dev, makedev};
 use sled::DeviceTable;
 use store::{Backing, Costs, Mount, Mounts};
 
@@ -13,6 +13,9 @@ use super::opens::Ground;
 /// Reads of a device that answers faster are not worth guessing: a local flash disk answers in less,
 /// a network, a spinning disk and the disks of cloud machines take longer.
 const WORTH_S: f64 = 200e-6;
+/// Those of one that is listened to: its median moves a little with each measurement, and to choose others
+/// makes all be passed over that is opened in that moment. A quarter is more than it moves by itself.
+const STILL_WORTH_S: f64 = 150e-6;
 /// What the cost of a small file is told by.
 const SMALL_BYTES: u64 = 4096;
 
@@ -75,13 +78,14 @@ pub(crate) fn excluded(scope: &Scope, costs: &Costs) -> Vec<PathBuf> {
     scope.excluded.iter().cloned().chain(real).collect()
 }
 
-/// The places of a scope: those mounted at `points`, or without any all that are worth it. Of all
+/// The places of a scope: those mounted at `points`, or without any all that are worth it, or still are of
+/// those that are `listened` to. Of all
 /// other local disks, programs are told: what is read on a place is read by programs that lie elsewhere.
 pub(crate) fn places(
     scope: &Scope,
     points: &[PathBuf],
-    mounts: &Mounts,
-    costs: &Costs,
+    listened: &[Ground],
+    (mounts, costs): (&Mounts, &Costs),
 ) -> Vec<Place> {
     let is_excluded =
         |mount: &&Mount| scope.excluded.iter().any(|excluded| mount.point.starts_with(excluded));
@@ -89,7 +93,10 @@ pub(crate) fn places(
     let chosen: Vec<&Mount> = if points.is_empty() {
         let table = costs.table();
         let is_worth = |mount: &&Mount| {
-            is_worth(mount, &costs.local().device_of(mount), &table) && !is_excluded(mount)
+            let is_listened = listened.iter().any(|ground| ground.device == device(mount));
+            let worth_s = if is_listened { STILL_WORTH_S } else { WORTH_S };
+            is_worth(mount, (&costs.local().device_of(mount), worth_s), &table)
+                && !is_excluded(mount)
         };
         reached.iter().copied().filter(is_worth).collect()
     } else {
@@ -104,10 +111,14 @@ pub(crate) fn places(
     firsts.map(|(mount, what)| place(mount, what, &reached)).collect()
 }
 
-/// Where the file systems are mounted that are to be listened to.
-pub(crate) fn chosen(places: &[Place]) -> impl Iterator<Item = &PathBuf> {
-    let opens = places.iter().filter(|place| place.ground.what == What::Opens);
-    opens.map(|place| &place.ground.point)
+/// The grounds that are to be listened to.
+pub(crate) fn chosen(places: &[Place]) -> impl Iterator<Item = &Ground> {
+    places.iter().map(|place| &place.ground).filter(|ground| ground.what == What::Opens)
+}
+
+fn device(mount: &Mount) -> Dev {
+    let (major, minor) = mount.major_minor;
+    makedev(major, minor)
 }
 
 /// The mounts that their points lead to: of those at the same point the last covers the others.
@@ -124,18 +135,17 @@ fn place(mount: &Mount, what: What, reached: &[&Mount]) -> Place {
     let is_same = |other: &&Mount| other.major_minor == mount.major_minor;
     let best = reached.iter().copied().filter(is_same).find(is_whole).unwrap_or(mount);
     let best = if is_whole(&mount) { mount } else { best };
-    let (major, minor) = best.major_minor;
     let ground = Ground {
         point: best.point.clone(),
         mount: best.id,
-        device: makedev(major, minor),
+        device: device(best),
         is_whole: is_whole(&best),
         what,
     };
     Place { ground, may_stall: best.backing.may_stall() }
 }
 
-fn is_worth(mount: &Mount, device: &sled::Device, table: &DeviceTable) -> bool {
+fn is_worth(mount: &Mount, (device, worth_s): (&sled::Device, f64), table: &DeviceTable) -> bool {
     let can_be = match mount.backing {
         _ if !mount.has_device() => false,
         Backing::Memory | Backing::Pseudo => false,
@@ -149,7 +159,7 @@ fn is_worth(mount: &Mount, device: &sled::Device, table: &DeviceTable) -> bool {
     can_be
         && table
             .estimate(device, SMALL_BYTES)
-            .is_none_or(|estimate| estimate.latency.p50 >= WORTH_S)
+            .is_none_or(|estimate| estimate.latency.p50 >= worth_s)
 }
 
 #[cfg(test)]
@@ -170,12 +180,12 @@ mod tests {
         assert!(table.fill(&fast, 80e-6, 2e9));
         assert!(table.fill(&slow, 8e-3, 1e8));
         let disk = mount("ext4");
-        assert!(!is_worth(&disk, &fast, &table));
-        assert!(is_worth(&disk, &slow, &table));
-        assert!(is_worth(&disk, &Device::new("disk:new"), &table));
-        assert!(!is_worth(&mount("tmpfs"), &slow, &table));
-        assert!(!is_worth(&mount("proc"), &slow, &table));
-        assert!(!is_worth(&mount("autofs"), &slow, &table));
+        assert!(!is_worth(&disk, (&fast, WORTH_S), &table));
+        assert!(is_worth(&disk, (&slow, WORTH_S), &table));
+        assert!(is_worth(&disk, (&Device::new("disk:new"), WORTH_S), &table));
+        assert!(!is_worth(&mount("tmpfs"), (&slow, WORTH_S), &table));
+        assert!(!is_worth(&mount("proc"), (&slow, WORTH_S), &table));
+        assert!(!is_worth(&mount("autofs"), (&slow, WORTH_S), &table));
     }
 
     #[test]
@@ -184,7 +194,7 @@ mod tests {
                      23 1 254:2 / /apart rw - ext4 /dev/vdc rw\n24 1 0:9 / /run rw - tmpfs tmpfs rw\n";
         let mounts = Mounts::parse(text);
         let scope = Scope { on: vec!["/slow/x".into()], excluded: vec!["/apart".into()] };
-        let found = places(&scope, &["/slow".into()], &mounts, &Costs::load());
+        let found = places(&scope, &["/slow".into()], &[], (&mounts, &Costs::load()));
         let found: Vec<_> =
             found.iter().map(|place| (place.ground.point.to_str(), place.ground.what)).collect();
         assert_eq!(found, [(Some("/slow"), What::Opens), (Some("/"), What::Programs)]);
@@ -213,7 +223,7 @@ mod tests {
         let text =
             b"21 1 254:1 / /a rw - ext4 /dev/vdb rw\n22 1 254:1 / /b rw - ext4 /dev/vdb rw\n\
                      23 1 254:2 / /a rw - ext4 /dev/vdc rw\n";
-        let found = places(&Scope::default(), &[], &Mounts::parse(text), &Costs::load());
+        let found = places(&Scope::default(), &[], &[], (&Mounts::parse(text), &Costs::load()));
         let found: Vec<_> =
             found.iter().map(|place| (place.ground.point.to_str(), place.ground.device)).collect();
         assert_eq!(found, [(Some("/b"), makedev(254, 1)), (Some("/a"), makedev(254, 2))]);
@@ -223,9 +233,9 @@ mod tests {
     fn fuse_is_worth_it_where_opening_keeps_what_is_near() {
         let mut table = DeviceTable::default();
         let device = Device::new("fuse.sshfs:host");
-        assert!(!is_worth(&mount("fuse.sshfs"), &device, &table));
+        assert!(!is_worth(&mount("fuse.sshfs"), (&device, WORTH_S), &table));
         table.set_keeps_cache(&device, true);
-        assert!(is_worth(&mount("fuse.sshfs"), &device, &table));
+        assert!(is_worth(&mount("fuse.sshfs"), (&device, WORTH_S), &table));
     }
 
     #[test]
