@@ -51,8 +51,6 @@ const LEAVING_LOOKS: usize = 250;
 pub struct CarrierOptions {
     /// Limits of the engine that fetches.
     pub limits: Limits,
-    /// Files with a smaller chance than this are not fetched.
-    pub chance_min: f32,
     /// Only to look at what would be fetched: nothing is.
     pub looks: bool,
     /// To fetch also while the machine runs on a battery.
@@ -81,7 +79,6 @@ impl Default for CarrierOptions {
         };
         Self {
             limits,
-            chance_min: 0.0,
             looks: false,
             on_battery: false,
             excluded: Vec::new(),
@@ -304,9 +301,8 @@ impl Carrier {
         let id = prediction.id;
         let now = self.costs.clock().now();
         self.counts.predicted += prediction.files.len() as u64;
-        let (near, mut wanted): (Vec<Predicted>, Vec<Predicted>) = (prediction.files.into_iter())
-            .filter(|file| file.chance >= self.options.chance_min)
-            .partition(|file| self.recent.is_near(&file.path, now));
+        let (near, mut wanted): (Vec<Predicted>, Vec<Predicted>) =
+            (prediction.files.into_iter()).partition(|file| self.recent.is_near(&file.path, now));
         self.counts.near += near.len() as u64;
         let (bytes, took) = (0, Duration::ZERO);
         let near = near.into_iter().map(|file| file.path);
