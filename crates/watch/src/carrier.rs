@@ -104,7 +104,7 @@ pub struct Carried {
     pub spared_bytes: u64,
     /// Files that could not be read, or must not be opened for a guess.
     pub refused: u64,
-    /// Files that were given up under pressure of memory; where it is only looked, for want of time.
+    /// Files that were given up under pressure of memory; where it is only looked, for want of time, too.
     pub dropped: u64,
     /// Files that were left alone since too many others waited.
     pub crowded: u64,
@@ -161,6 +161,14 @@ enum Outcome {
     Refused,
 }
 
+/// Why a prediction is not carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    IsOnBattery,
+    IsCrowded,
+    MemoryIsShort,
+}
+
 impl Carrier {
     /// Opens files and learns what devices take by `costs`, whose clock it goes by.
     pub(crate) fn new(costs: Arc<Costs>, options: CarrierOptions) -> Self {
@@ -214,33 +222,25 @@ impl Carrier {
 
     /// Finds out at once what would be fetched, as far as there is time; no file counts again that nobody
     /// has opened meanwhile.
-    fn look(&mut self, Prediction { id, files, .. }: Prediction) -> Vec<Event> {
-        let now = self.costs.clock().now();
-        self.counts.predicted += files.len() as u64;
+    fn look(&mut self, id: PredictionId, files: Vec<Predicted>) -> Vec<Event> {
+        let began = self.costs.clock().now();
         let mut told = Vec::new();
         for file in files {
             let path = Arc::clone(&file.path);
             if self.spared.contains(&path) {
                 continue;
             }
-            if self.costs.clock().now().saturating_sub(now) >= LOOKED_MAX {
+            let now = self.costs.clock().now();
+            if now.saturating_sub(began) >= LOOKED_MAX {
                 self.counts.dropped += 1;
                 told.push(Event::Refused { prediction: id, path });
                 continue;
             }
-            let is_near = self.recent.is_near(&path, now);
-            match if is_near { Ok(0) } else { self.far_bytes(&file) } {
+            match self.far_bytes(&file) {
                 Ok(0) => {
                     self.counts.near += 1;
-                    if !is_near {
-                        self.recent.note(&path, now);
-                    }
-                    told.push(Event::Fetched {
-                        prediction: id,
-                        path,
-                        bytes: 0,
-                        took: Duration::ZERO,
-                    });
+                    self.recent.note(&path, now);
+                    told.push(near_already(id, path));
                 }
                 Ok(bytes) => self.spare(file, bytes),
                 Err(_) => {
@@ -276,8 +276,14 @@ impl Carrier {
     /// it does well to say more ([`Event::Swept`]), and what is known to be near already.
     pub(crate) fn fetch(&mut self, mut prediction: Prediction) -> Vec<Event> {
         let refused = self.refuse_excluded(&mut prediction);
-        let mut told =
-            if self.options.looks { self.look(prediction) } else { self.begin(prediction) };
+        let Prediction { id, files, .. } = prediction;
+        let now = self.costs.clock().now();
+        self.counts.predicted += files.len() as u64;
+        let (near, wanted): (Vec<Predicted>, Vec<Predicted>) =
+            files.into_iter().partition(|file| self.recent.is_near(&file.path, now));
+        self.counts.near += near.len() as u64;
+        let mut told = self.carry_out(id, wanted, now);
+        told.extend(near.into_iter().map(|file| near_already(id, file.path)));
         told.extend(refused);
         told
     }
@@ -297,40 +303,52 @@ impl Carrier {
         refused
     }
 
-    fn begin(&mut self, prediction: Prediction) -> Vec<Event> {
-        let id = prediction.id;
-        let now = self.costs.clock().now();
-        self.counts.predicted += prediction.files.len() as u64;
-        let (near, mut wanted): (Vec<Predicted>, Vec<Predicted>) =
-            (prediction.files.into_iter()).partition(|file| self.recent.is_near(&file.path, now));
-        self.counts.near += near.len() as u64;
-        let (bytes, took) = (0, Duration::ZERO);
-        let near = near.into_iter().map(|file| file.path);
-        let mut told: Vec<_> =
-            near.map(|path| Event::Fetched { prediction: id, path, bytes, took }).collect();
-        if wanted.is_empty() {
-            return told;
+    /// Looks for, or begins to fetch, what may be far, if that is admitted.
+    fn carry_out(&mut self, id: PredictionId, files: Vec<Predicted>, now: Duration) -> Vec<Event> {
+        if files.is_empty() {
+            return Vec::new();
         }
+        match self.admit(now) {
+            Ok(()) if self.options.looks => self.look(id, files),
+            Ok(()) => self.begin(id, files),
+            Err(why) => self.leave_alone(id, files, why),
+        }
+    }
+
+    /// Whether one more prediction may be carried out; the same is asked where it is only looked.
+    fn admit(&mut self, now: Duration) -> Result<(), Why> {
         if !self.options.on_battery && self.power.is_on_battery(now) {
-            self.counts.unpowered += wanted.len() as u64;
-            let refused = wanted.into_iter().map(|file| file.path);
-            told.extend(refused.map(|path| Event::Refused { prediction: id, path }));
-            return told;
+            Err(Why::IsOnBattery)
+        } else if self.running.len() >= RUNNING_MAX {
+            Err(Why::IsCrowded)
+        } else if self.memory_is_short(now) {
+            Err(Why::MemoryIsShort)
+        } else {
+            Ok(())
         }
-        if self.running.len() >= RUNNING_MAX {
-            self.counts.crowded += wanted.len() as u64;
-            return told;
+    }
+
+    /// Counts what is not admitted; what passes soon the guesser is told nothing of.
+    fn leave_alone(&mut self, id: PredictionId, files: Vec<Predicted>, why: Why) -> Vec<Event> {
+        let count = match why {
+            Why::IsOnBattery => &mut self.counts.unpowered,
+            Why::IsCrowded => &mut self.counts.crowded,
+            Why::MemoryIsShort => &mut self.counts.dropped,
+        };
+        *count += files.len() as u64;
+        if why != Why::IsOnBattery {
+            return Vec::new();
         }
-        if self.memory_is_short(now) {
-            self.counts.dropped += wanted.len() as u64;
-            return told;
-        }
+        let refused = |file: Predicted| Event::Refused { prediction: id, path: file.path };
+        files.into_iter().map(refused).collect()
+    }
+
+    fn begin(&mut self, id: PredictionId, mut wanted: Vec<Predicted>) -> Vec<Event> {
         // Without threads programs run as they do without us.
-        let Some(engine) = self.engine().cloned() else { return told };
+        let Some(engine) = self.engine().cloned() else { return Vec::new() };
         let has_head = |file: &&Predicted| engine.has_head(path_of(file));
         let is_swept = wanted.iter().filter(has_head).count() * 2 >= wanted.len();
         if is_swept {
-            told.insert(0, Event::Swept { prediction: id });
             sort_by_place(&mut wanted);
         } else {
             wanted.sort_by_key(|file| file.needed_in);
@@ -347,7 +365,7 @@ impl Carrier {
         let drain = Drain { prediction: id, paths, clock, tell, unread, waiting };
         let task = engine.handle().spawn(drain.run(feed));
         self.running.insert(id, Running { task: task.abort_handle(), files });
-        told
+        if is_swept { vec![Event::Swept { prediction: id }] } else { Vec::new() }
     }
 
     /// Gives up what of a prediction is not near yet.
@@ -451,6 +469,11 @@ impl Carrier {
     }
 }
 
+/// Of a file of which nothing had to be fetched.
+fn near_already(prediction: PredictionId, path: Arc<[u8]>) -> Event {
+    Event::Fetched { prediction, path, bytes: 0, took: Duration::ZERO }
+}
+
 fn path_of(file: &Predicted) -> &Path {
     Path::new(OsStr::from_bytes(&file.path))
 }
@@ -548,22 +571,24 @@ mod tests {
     }
 
     #[test]
-    fn on_a_battery_nothing_is_fetched_unless_that_is_asked_for() {
+    fn on_a_battery_nothing_is_fetched_or_said_to_be_unless_that_is_asked_for() {
         let dir = Dir::new();
         dir.create("BAT0/type", "Battery\n");
         dir.create("BAT0/status", "Discharging\n");
         let predicted = predicted(&dir);
-        let fetch = |on_battery| {
-            let options = CarrierOptions { on_battery, ..CarrierOptions::default() };
+        let fetch = |on_battery, looks| {
+            let options = CarrierOptions { looks, on_battery, ..CarrierOptions::default() };
             let mut carrier = Carrier::new(Arc::new(Costs::load()), options);
             carrier.power = Power::by(dir.path());
             let told = carrier.fetch(predicted.clone());
-            (told, carrier.counts().unpowered, carrier.in_flight())
+            let Carried { unpowered, spared, .. } = carrier.counts();
+            (told, unpowered, spared, carrier.in_flight())
         };
         let path = Arc::clone(&predicted.files[0].path);
         let refused = Event::Refused { prediction: predicted.id, path };
-        assert_eq!(fetch(false), (vec![refused], 1, 0));
-        assert_eq!(fetch(true).1, 0);
+        let left = (vec![refused], 1, 0, 0);
+        assert_eq!((fetch(false, false), fetch(false, true)), (left.clone(), left));
+        assert_eq!((fetch(true, false).1, fetch(true, true).1), (0, 0));
     }
 
     #[test]

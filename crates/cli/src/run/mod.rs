@@ -206,12 +206,13 @@ fn summary(attended: &Attended, no_fetch: bool) -> Vec<String> {
                 uncounted(account.uncounted)
             ),
             format!(
-                "fetched: nothing; what would have been: {} ({}), {} near already{}{}",
+                "fetched: nothing; what would have been: {} ({}), {} near already{}{}{}",
                 human::counted(carried.spared, "file"),
                 human::bytes(carried.spared_bytes),
                 carried.near,
                 unread(carried.refused),
-                given_up(carried.dropped, "time")
+                given_up(carried.dropped, "memory or time"),
+                unpowered(carried.unpowered)
             ),
         ];
     }

@@ -369,7 +369,8 @@ impl Attendant {
         let carried = self.driver.carrier().counts();
         format!(
             "of {} predicted, {} read, {} not; {} read unpredicted{}; \
-             {} that would have been fetched ({} bytes), {} near, {} that could not be read",
+             {} that would have been fetched ({} bytes), {} near, {} that could not be read, {} given up \
+             for want of memory or time, {} left alone on battery",
             account.predicted,
             account.in_time + account.late,
             account.unused,
@@ -378,7 +379,9 @@ impl Attendant {
             carried.spared,
             carried.spared_bytes,
             carried.near,
-            carried.refused
+            carried.refused,
+            carried.dropped,
+            carried.unpowered
         )
     }
 }
