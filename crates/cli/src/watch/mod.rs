@@ -1,5 +1,7 @@
 //! `nearfirst watch`: the service that fetches for all programs of a machine.
 
+mod words;
+
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -7,9 +9,10 @@ use std::process::ExitCode;
 
 use nearfirst::TableFiles;
 use watch::CarrierOptions;
-use watch::service::{self, AttendantOptions, ServiceError, ServiceOptions};
+use watch::service::{self, AttendantOptions, Notice, ServiceError, ServiceOptions};
 use watch::system::{self, Scope};
 
+use self::words::words;
 use crate::guessing::GuessFlags;
 use crate::{human, messages};
 
@@ -102,7 +105,7 @@ const MAY_PASS_EXIT: u8 = 1;
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     // Users name files and the places of their mounts: what is said of these is one line of text.
-    let mut say = |line: String| messages::note(human::name(&line));
+    let mut say = |notice| messages::note(human::name(&words(notice)));
     let done = match &args.attend {
         Some(of) => attend(of, args, &mut say).map(|()| ExitCode::SUCCESS),
         None => serve(args, &mut say),
@@ -110,7 +113,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     done.unwrap_or_else(|error| crate::outcome::cannot_begin(&error))
 }
 
-fn serve(args: &Args, say: &mut dyn FnMut(String)) -> anyhow::Result<ExitCode> {
+fn serve(args: &Args, say: &mut dyn FnMut(Notice)) -> anyhow::Result<ExitCode> {
     // The program as it runs, also where its file has been replaced.
     let mut attendant: Vec<OsString> = vec!["/proc/self/exe".into(), "watch".into()];
     if args.dry_run {
@@ -144,7 +147,7 @@ fn failed(error: &ServiceError) -> ExitCode {
     if error.may_pass() { ExitCode::from(MAY_PASS_EXIT) } else { code }
 }
 
-fn attend(of: &[OsString], args: &Args, say: &mut dyn FnMut(String)) -> anyhow::Result<()> {
+fn attend(of: &[OsString], args: &Args, say: &mut dyn FnMut(Notice)) -> anyhow::Result<()> {
     let [user, folder, excluded @ ..] = of else {
         anyhow::bail!("--attend takes a user and a folder");
     };

@@ -18,6 +18,7 @@ use tree::{Event, Learner, Options, Patterns, Predicted, User};
 
 use super::counts::Counts;
 use super::folders;
+use super::notice::Notice;
 use super::rights;
 use super::wire::{self, Message};
 use crate::carrier::Carrier;
@@ -57,13 +58,13 @@ pub struct AttendantOptions {
     pub carrying: CarrierOptions,
 }
 
-/// Attends to a user until standard input ends; messages for people go to `say`, a line each. Where nothing
+/// Attends to a user until standard input ends; what there is to say goes to `say`. Where nothing
 /// can be kept, as on a full disk, it is said, and tried again each minute.
 ///
 /// # Errors
 /// The system's, if it cannot become that user; that another holds the patterns; what keeps them from being read; or
 /// after a minute what keeps the folder from being claimed, which only one that begins can do.
-pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Result<()> {
+pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(Notice)) -> io::Result<()> {
     let user = User(options.user);
     // Otherwise it is called by its file, which may be /proc/self/exe; a name is no more than that.
     rustix::thread::set_name(c"nearfirst").ok();
@@ -72,7 +73,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
     rights::become_user(user)?;
     give_way()?;
     let costs = Arc::new(Costs::with(Local::default(), options.tables.clone(), Clock::real()));
-    costs.warnings().iter().for_each(|warning| say(warning.to_string()));
+    costs.warnings().iter().for_each(|warning| say(warning.to_string().into()));
     let store = PatternStore::at(&options.folder);
     let learning = Options { fetches: !options.dry_run, ..options.learning.clone() };
     let is_claimed = claimed.is_ok();
@@ -82,7 +83,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
             Err(warning) if warning.is_of_later() => {
                 // They are for the version that wrote them, until they are forgotten.
                 drop(held);
-                say(format!("{warning}; nothing is learned or fetched for user {}", user.0));
+                say(format!("{warning}; nothing is learned or fetched for user {}", user.0).into());
                 return io::copy(&mut io::stdin(), &mut io::sink()).map(drop);
             }
             known => (Some(held), known.map_err(|warning| ends(&warning))?),
@@ -92,7 +93,7 @@ pub fn attend(options: &AttendantOptions, say: &mut dyn FnMut(String)) -> io::Re
             return Err(io::Error::other(what));
         }
         Err(warning) => {
-            say(format!("{warning}; what is learned for user {} is not kept", user.0));
+            say(format!("{warning}; what is learned for user {} is not kept", user.0).into());
             unclaimed = (!is_claimed).then_some(warning);
             // What is saved may be what was to be forgotten, or another's.
             (None, Patterns::default())
@@ -146,20 +147,20 @@ fn ends(warning: &StoreWarning) -> io::Error {
 fn known(
     held: &Held,
     learning: &Options,
-    say: &mut dyn FnMut(String),
+    say: &mut dyn FnMut(Notice),
 ) -> Result<Patterns, StoreWarning> {
     let patterns = loaded(held, say)?;
     held.absorb(patterns, learning).or_else(|warning| {
-        say(warning.to_string());
+        say(warning.to_string().into());
         loaded(held, say)
     })
 }
 
 /// The same without what others left.
-fn loaded(held: &Held, say: &mut dyn FnMut(String)) -> Result<Patterns, StoreWarning> {
+fn loaded(held: &Held, say: &mut dyn FnMut(Notice)) -> Result<Patterns, StoreWarning> {
     let (patterns, warning) = held.load()?;
     if let Some(warning) = warning {
-        say(warning.to_string());
+        say(warning.to_string().into());
     }
     Ok(patterns)
 }
@@ -201,7 +202,7 @@ struct Attendant {
 }
 
 impl Attendant {
-    fn turn(&mut self, told: &mut Told<impl AsFd>, say: &mut dyn FnMut(String)) -> io::Result<()> {
+    fn turn(&mut self, told: &mut Told<impl AsFd>, say: &mut dyn FnMut(Notice)) -> io::Result<()> {
         let Self { learner, parts, dry_run, .. } = self;
         self.driver.turn(told, PATIENCE, |event, now| {
             let mut decisions = Vec::new();
@@ -244,7 +245,7 @@ impl Attendant {
     }
 
     /// Forgets what others asked to be forgotten.
-    fn forget(&mut self, say: &mut dyn FnMut(String)) {
+    fn forget(&mut self, say: &mut dyn FnMut(Notice)) {
         let Some(held) = &self.held else { return };
         let mut is_asked = false;
         while let Some((name, what)) = held.next_asked(&self.forgotten) {
@@ -262,7 +263,7 @@ impl Attendant {
     ///
     /// # Errors
     /// What keeps from being read what was saved before.
-    fn keep(&mut self, say: &mut dyn FnMut(String)) -> io::Result<()> {
+    fn keep(&mut self, say: &mut dyn FnMut(Notice)) -> io::Result<()> {
         if self.held.is_none() {
             self.hold(say)?;
         }
@@ -272,7 +273,7 @@ impl Attendant {
 
     /// Holds what could not be held before, and forgets what is asked for there. Where something was saved, it is
     /// known in the place of what was learned without it.
-    fn hold(&mut self, say: &mut dyn FnMut(String)) -> io::Result<()> {
+    fn hold(&mut self, say: &mut dyn FnMut(Notice)) -> io::Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
         let clock = self.driver.carrier().clock();
         // Why it cannot be is said already.
@@ -287,7 +288,7 @@ impl Attendant {
         Ok(())
     }
 
-    fn save(&mut self, say: &mut dyn FnMut(String)) {
+    fn save(&mut self, say: &mut dyn FnMut(Notice)) {
         let (began, runs) = (self.driver.carrier().clock().now(), self.runs());
         self.saved_at = began;
         let Some(held) = &self.held else { return };
@@ -303,22 +304,23 @@ impl Attendant {
             }
             Err(warning) if !self.is_said => {
                 self.is_said = true;
-                say(warning.to_string());
+                say(warning.to_string().into());
             }
             Err(_) => {}
         }
     }
 
-    fn would_fetch(&mut self, say: &mut dyn FnMut(String)) {
+    fn would_fetch(&mut self, say: &mut dyn FnMut(Notice)) {
         let spared = self.driver.carrier_mut().take_spared();
         for (Predicted { path, chance, needed_in, .. }, bytes) in spared {
-            say(format!(
+            let line = format!(
                 "user {}: would fetch {} ({bytes} bytes, {:.0} %, in {:.3} s)",
                 self.user.0,
                 String::from_utf8_lossy(&path).escape_debug(),
                 100.0 * chance,
                 needed_in.as_secs_f64()
-            ));
+            );
+            say(line.into());
         }
     }
 
@@ -331,9 +333,9 @@ impl Attendant {
         }
     }
 
-    fn report(&self, say: &mut dyn FnMut(String)) {
+    fn report(&self, say: &mut dyn FnMut(Notice)) {
         let said = if self.dry_run { self.would_be() } else { self.came() };
-        say(format!("user {}: {said}", self.user.0));
+        say(format!("user {}: {said}", self.user.0).into());
     }
 
     /// What came of predictions.
@@ -511,7 +513,7 @@ mod tests {
             !attendant.is_to_save(SAVE_EVERY)
                 && attendant.is_to_save(SAVE_SHARE * attendant.save_took)
         );
-        attendant.save(&mut |said| panic!("{said}"));
+        attendant.save(&mut |said| panic!("{said:?}"));
         assert!(dir.join("trees").exists() && !attendant.is_to_save(Duration::MAX));
     }
 
@@ -539,7 +541,7 @@ mod tests {
             learn_of(&mut attendant, program, process);
             attendant.learner.on(Event::Exited { process }, Duration::ZERO);
         }
-        let mut quiet = |said| panic!("{said}");
+        let mut quiet = |said| panic!("{said:?}");
         attendant.keep(&mut quiet).expect("nothing is read");
         assert!(!dir.join("trees").exists());
         assert!(attendant.is_to_save(Duration::MAX) && !attendant.is_to_save(attendant.saved_at));
@@ -587,12 +589,12 @@ mod tests {
         let mut before = attendant(&dir);
         learn_of(&mut before, "before", Process(1));
         before.learner.end();
-        before.save(&mut |said| panic!("{said}"));
+        before.save(&mut |said| panic!("{said:?}"));
         drop(before);
         let (mut attendant, lock) = unheld(&dir);
         learn(&mut attendant, Process(2));
         std::fs::remove_file(lock).expect("ours");
-        attendant.keep(&mut |said| panic!("{said}")).expect("it can be read");
+        attendant.keep(&mut |said| panic!("{said:?}")).expect("it can be read");
         assert_eq!(programs(&attendant), ["/bin/before"]);
     }
 
@@ -602,7 +604,7 @@ mod tests {
         let (mut attendant, lock) = unheld(&dir);
         std::fs::remove_file(lock).expect("ours");
         dir.create_dir("trees");
-        let failed = attendant.keep(&mut |said| panic!("{said}")).expect_err("a folder");
+        let failed = attendant.keep(&mut |said| panic!("{said:?}")).expect_err("a folder");
         assert!(failed.to_string().contains("a folder, as the service has it"), "{failed}");
         assert!(std::error::Error::source(&failed).is_none(), "it is said twice");
         assert!(attendant.held.is_none());
@@ -614,7 +616,7 @@ mod tests {
         let mut attendant = attendant(&dir);
         learn(&mut attendant, Process(1));
         attendant.learner.on(Event::Exited { process: Process(1) }, Duration::ZERO);
-        let mut quiet = |said| panic!("{said}");
+        let mut quiet = |said| panic!("{said:?}");
         attendant.save(&mut quiet);
         // A folder in the place of what is written.
         let part = dir.join("trees.part");

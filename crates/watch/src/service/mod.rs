@@ -9,13 +9,14 @@ mod counts;
 mod folders;
 mod lent;
 mod metrics;
+mod notice;
 mod owners;
 pub(crate) mod rights;
 mod signals;
 mod users;
 mod wire;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -38,6 +39,7 @@ use users::{Starting, Users};
 use wire::Message;
 
 pub use attendant::{AttendantOptions, attend};
+pub use notice::Notice;
 
 /// How long events are waited for at a time.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -142,14 +144,14 @@ struct Seen {
     losses: u64,
 }
 
-/// Runs until SIGTERM or SIGINT; messages for people go to `say`, a line each.
+/// Runs until SIGTERM or SIGINT; what there is to say goes to `say`.
 ///
 /// SIGHUP has patterns saved, the device table read and file systems chosen anew by what their devices take,
 /// or ends it if it began on a terminal; SIGUSR1 has what was seen and what came of it said.
 ///
 /// # Errors
 /// [`ServiceError`]. Whatever happens to one user's attendant is none.
-pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(), ServiceError> {
+pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(Notice)) -> Result<(), ServiceError> {
     if !rights::may_listen() {
         return Err(system::Error::Refused { what: "files", source: Errno::PERM.into() }.into());
     }
@@ -170,16 +172,12 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     for excluded in &options.scope.excluded {
         if let Err(error) = costs.local().stat(excluded) {
             let (excluded, why) = (excluded.display(), error.reason());
-            say(format!("{excluded} is excluded, but cannot be looked at: {why}"));
+            say(format!("{excluded} is excluded, but cannot be looked at: {why}").into());
         }
     }
     let mut system = System::new(options.scope, costs)?;
     for (path, point) in system.on_others() {
-        let (path, point) = (path.display(), point.display());
-        say(format!(
-            "--on {path}: no mount point, and so the file system at {point} is meant, until one is mounted \
-             on the way"
-        ));
+        say(Notice::Below { path: path.to_owned(), point: point.to_owned() });
     }
     system.wake_by(signals.bell()?);
     rights::become_service()?;
@@ -188,14 +186,16 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
     let mut users = Users::new(Starting { command, folder, excluded, counts });
     let mut seen = Seen::default();
     let mut said: Vec<PathBuf> = system.watched().map(Path::to_owned).collect();
-    say(watching(&said));
+    say(Notice::Watching(said.clone()));
     loop {
         // File systems come and go, and one that answers late may refuse.
         let watched: Vec<PathBuf> = system.watched().map(Path::to_owned).collect();
-        watching_anew(&said, &watched).into_iter().for_each(&mut *say);
+        Notice::watching_anew(&said, &watched).into_iter().for_each(&mut *say);
         said = watched;
         if let Some(metrics) = metrics.as_mut().filter(|metrics| metrics.are_due(clock.now())) {
-            metrics.write(&seen.metrics(&system, &mut users), clock.now(), say);
+            metrics.write(&seen.metrics(&system, &mut users), clock.now(), &mut |line| {
+                say(line.into());
+            });
         }
         // Before the look, so that what happened before somebody asked is in the answer; a user whose
         // first program it was would be passed over otherwise.
@@ -214,7 +214,7 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
         seen.add(&events);
         users.regroup(system.regrouped());
         if let Err(error) = users.tell(events, clock.now()) {
-            say(format!("programs are passed over for a minute: {error}"));
+            say(format!("programs are passed over for a minute: {error}").into());
         }
         if is_anew {
             users.tell_all(&Message::Reload);
@@ -223,59 +223,31 @@ pub fn serve(options: ServiceOptions, say: &mut dyn FnMut(String)) -> Result<(),
             match asked {
                 Asked::End => {
                     users.end(&clock);
-                    users.take_untold().into_iter().for_each(&mut *say);
+                    users.take_untold().into_iter().map(Notice::from).for_each(&mut *say);
                     if let Some(metrics) = &mut metrics {
-                        metrics.write(&seen.metrics(&system, &mut users), clock.now(), say);
+                        metrics.write(
+                            &seen.metrics(&system, &mut users),
+                            clock.now(),
+                            &mut |line| say(line.into()),
+                        );
                     }
                     return Ok(());
                 }
                 Asked::Save => users.tell_all(&Message::Save),
                 Asked::Report => {
-                    say(seen.report(&system, &users));
+                    say(seen.report(&system, &users).into());
                     users.tell_all(&Message::Report);
                 }
                 Asked::Reap => {}
             }
             users.flush(clock.now());
         }
-        users.take_untold().into_iter().for_each(&mut *say);
+        users.take_untold().into_iter().map(Notice::from).for_each(&mut *say);
     }
 }
 
 fn metrics(path: PathBuf) -> Result<Metrics, ServiceError> {
     Metrics::new(path.clone()).map_err(|source| ServiceError::Metrics { path, source })
-}
-
-fn watching(watched: &[PathBuf]) -> String {
-    match watched {
-        [] => "watching nothing: no device here is slow (--on PATH names a file system), or what --on \
-               names cannot be listened to"
-            .to_owned(),
-        watched => format!("watching {}", listed(watched)),
-    }
-}
-
-/// What came and what went: where many come and go, all of them would fill the journal.
-fn watching_anew(before: &[PathBuf], watched: &[PathBuf]) -> Option<String> {
-    if before.is_empty() || watched.is_empty() {
-        return (before != watched).then(|| watching(watched));
-    }
-    let without = |paths: &[PathBuf], others: &[PathBuf]| {
-        let others: HashSet<&PathBuf> = others.iter().collect();
-        listed(paths.iter().filter(|path| !others.contains(path)))
-    };
-    let (came, went) = (without(watched, before), without(before, watched));
-    match (&*came, &*went) {
-        ("", "") => None,
-        (came, "") => Some(format!("watching {came} too")),
-        ("", went) => Some(format!("not watching {went} any more")),
-        (came, went) => Some(format!("watching {came} too, not {went} any more")),
-    }
-}
-
-fn listed<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> String {
-    let paths: Vec<_> = paths.into_iter().map(|path| path.display().to_string()).collect();
-    paths.join(" ")
 }
 
 /// Which file systems are listened to, and which are not, and why.
@@ -341,9 +313,9 @@ impl Measured {
     }
 
     /// By the table as it is; what is wrong with it goes to `say`.
-    fn costs(&self, clock: &Clock, say: &mut dyn FnMut(String)) -> Arc<Costs> {
+    fn costs(&self, clock: &Clock, say: &mut dyn FnMut(Notice)) -> Arc<Costs> {
         let costs = Costs::with(Local::default(), self.files.clone(), clock.clone());
-        costs.warnings().iter().for_each(|warning| say(warning.to_string()));
+        costs.warnings().iter().for_each(|warning| say(warning.to_string().into()));
         Arc::new(costs)
     }
 
@@ -429,22 +401,5 @@ impl Seen {
             users.attendants(),
             listening(system)
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_what_is_watched_only_what_came_and_went_is_said_after_the_first_time() {
-        let paths = |words: &str| words.split_whitespace().map(PathBuf::from).collect::<Vec<_>>();
-        let said = |before, now| watching_anew(&paths(before), &paths(now)).unwrap_or_default();
-        assert_eq!(said("/a /b", "/b /a"), "");
-        assert_eq!(said("/a", "/b /a /c"), "watching /b /c too");
-        assert_eq!(said("/a /b /c", "/b"), "not watching /a /c any more");
-        assert_eq!(said("/a /b", "/b /c"), "watching /c too, not /a any more");
-        assert_eq!(said("", "/b /c"), "watching /b /c");
-        assert!(said("/b", "").starts_with("watching nothing: "));
     }
 }
