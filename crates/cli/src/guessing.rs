@@ -1,4 +1,4 @@
-//! Flags of who guesses what programs will read, `run` and `watch`.
+//! Flags of who guesses what programs will read, `run` and `watch`, and what both say of it.
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -9,6 +9,7 @@ use tree::{Matching, Options};
 use watch::{CarrierOptions, PATTERN_BYTES_MAX};
 
 use crate::flags::count;
+use crate::human;
 use crate::sets::flags::bytes;
 
 /// How it is guessed, and when what is guessed is fetched.
@@ -103,4 +104,15 @@ impl GuessFlags {
         words.extend(self.on_battery.then(|| "--on-battery".into()));
         words
     }
+}
+
+/// Of reads that are in no other count, what ends the sentence.
+pub(crate) fn uncounted(opens: u64) -> String {
+    if opens == 0 {
+        return String::new();
+    }
+    format!(
+        ", and not counted {} beyond as many files as are recorded",
+        human::counted(opens, "open")
+    )
 }

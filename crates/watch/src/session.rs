@@ -154,8 +154,8 @@ fn open_when_read(name: &OwnedFd, clock: &Clock) -> io::Result<File> {
     }
 }
 
-/// What came of attending to a command.
-#[derive(Debug, Clone, Copy, Default)]
+/// What came of attending to a command, or to a user.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Attended {
     /// Of its predictions.
     pub account: Account,

@@ -9,7 +9,7 @@ use clap::ValueHint;
 use watch::command::{self, Ended, Outcome, Unobserved};
 use watch::{Attended, Effort, PatternStore, Record, SessionOptions};
 
-use crate::guessing::GuessFlags;
+use crate::guessing::{GuessFlags, uncounted};
 use crate::{human, messages};
 
 /// Run a command, and fetch what it will probably read before it asks
@@ -177,16 +177,6 @@ fn given_up(dropped: u64, want: &str) -> String {
 
 fn crowded(files: u64) -> String {
     if files > 0 { format!(", {files} left alone as too many waited") } else { String::new() }
-}
-
-fn uncounted(opens: u64) -> String {
-    if opens == 0 {
-        return String::new();
-    }
-    format!(
-        ", and not counted {} beyond as many files as are recorded",
-        human::counted(opens, "open")
-    )
 }
 
 fn unpowered(files: u64) -> String {

@@ -24,7 +24,7 @@ use super::wire::{self, Message};
 use crate::carrier::Carrier;
 use crate::driver::Driver;
 use crate::parts::Parts;
-use crate::{CarrierOptions, Held, PatternStore, Source, StoreWarning};
+use crate::{Attended, CarrierOptions, Held, PatternStore, Source, StoreWarning};
 
 /// How long messages are waited for at a time; what is fetched meanwhile is told to the learner then.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -334,65 +334,10 @@ impl Attendant {
     }
 
     fn report(&self, say: &mut dyn FnMut(Notice)) {
-        let said = if self.dry_run { self.would_be() } else { self.came() };
-        say(format!("user {}: {said}", self.user.0).into());
-    }
-
-    /// What came of predictions.
-    fn came(&self) -> String {
-        let account = self.learner.account();
         let carried = self.driver.carrier().counts();
-        format!(
-            "of {} predicted, {} read in time, {} late, {} not at all; {} read unpredicted{}; \
-             {} fetched ({} bytes), {} near, {} that could not be read, {} given up \
-             for want of memory, {} left alone as too many waited, {} on battery; \
-             about {:.3} s saved, {} bytes fetched and not read",
-            account.predicted,
-            account.in_time,
-            account.late,
-            account.unused,
-            account.missed,
-            uncounted(account.uncounted),
-            carried.fetched,
-            carried.fetched_bytes,
-            carried.near,
-            carried.refused,
-            carried.dropped,
-            carried.crowded,
-            carried.unpowered,
-            account.saved.as_secs_f64(),
-            account.wasted_bytes
-        )
+        let attended = Attended { account: self.learner.account(), carried };
+        say(Notice::Came { user: self.user.0, attended, dry_run: self.dry_run });
     }
-
-    /// The same where nothing is fetched.
-    fn would_be(&self) -> String {
-        let account = self.learner.account();
-        let carried = self.driver.carrier().counts();
-        format!(
-            "of {} predicted, {} read, {} not; {} read unpredicted{}; \
-             {} that would have been fetched ({} bytes), {} near, {} that could not be read, {} given up \
-             for want of memory or time, {} left alone on battery",
-            account.predicted,
-            account.in_time + account.late,
-            account.unused,
-            account.missed,
-            uncounted(account.uncounted),
-            carried.spared,
-            carried.spared_bytes,
-            carried.near,
-            carried.refused,
-            carried.dropped,
-            carried.unpowered
-        )
-    }
-}
-
-fn uncounted(opens: u64) -> String {
-    if opens == 0 {
-        return String::new();
-    }
-    format!(", and not counted {opens} opens beyond as many files as are recorded")
 }
 
 /// What is told through a pipe.

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
+use crate::Attended;
+
 /// Something to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
@@ -24,7 +26,16 @@ pub enum Notice {
         /// They are not any more.
         went: Vec<PathBuf>,
     },
-    /// In words already: what was seen, what came of it, what would be fetched, and what went wrong.
+    /// What came so far of what was predicted for a user.
+    Came {
+        /// By number.
+        user: u32,
+        /// What is counted.
+        attended: Attended,
+        /// Whether nothing is fetched.
+        dry_run: bool,
+    },
+    /// In words already: what was seen, what would be fetched, and what went wrong.
     Line(String),
 }
 
