@@ -35,6 +35,12 @@ pub struct File {
     pub size: Option<u64>,
 }
 
+/// Whether a path, from the root, can be one of a file on a device: none other is learned or fetched.
+pub fn is_on_a_device(path: &[u8]) -> bool {
+    path.starts_with(b"/")
+        && ![&b"/proc/"[..], b"/sys/", b"/dev/"].iter().any(|apart| path.starts_with(apart))
+}
+
 /// What a file was opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
@@ -175,4 +181,19 @@ pub enum Decision {
     Fetch(Prediction),
     /// What of this prediction is not yet fetched is not wanted any more.
     Withdraw(PredictionId),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_makes_up_is_on_no_device() {
+        for path in ["/proc/1/maps", "/sys/power/state", "/dev/null", "relative", "pipe:[1]", ""] {
+            assert!(!is_on_a_device(path.as_bytes()), "{path}");
+        }
+        for path in ["/procedure", "/home/u/proc/a", "/devices/x", "/"] {
+            assert!(is_on_a_device(path.as_bytes()), "{path}");
+        }
+    }
 }

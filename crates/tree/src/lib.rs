@@ -24,7 +24,7 @@ pub use account::Account;
 pub use codec::DecodeError;
 pub use event::{
     Access, Decision, Event, File, Identity, PARTS_BYTES_MIN, Predicted, Prediction, PredictionId,
-    Process, User,
+    Process, User, is_on_a_device,
 };
 pub use learner::Learner;
 pub use listing::{Branch, Listed, What};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Learner;
 use super::predict::Source;
 use crate::account::Account;
-use crate::event::{Access, Decision, File, PredictionId, Process, User};
+use crate::event::{Access, Decision, File, PredictionId, Process, User, is_on_a_device};
 use crate::names::Name;
 use crate::numbered::NumberSet;
 use crate::options::{Matching, Options};
@@ -205,7 +205,7 @@ impl Learner {
         seen.active = self.events;
         let Some(id) = seen.run else { return };
         let Some(run) = self.runs.get_mut(&id) else { return };
-        if !learnable(&file.path) {
+        if !is_on_a_device(&file.path) {
             return;
         }
         let user = run.user;
@@ -371,10 +371,4 @@ fn guesses(foreseen: Vec<paper::Foreseen>) -> Vec<Guess> {
     let guess =
         |paper::Foreseen { file, at }| Guess { file, at, order: 0, chance: 1.0, below: false };
     foreseen.into_iter().map(guess).collect()
-}
-
-/// Whether a path is one of a file that can be fetched at all.
-fn learnable(path: &[u8]) -> bool {
-    path.starts_with(b"/")
-        && ![&b"/proc/"[..], b"/sys/", b"/dev/"].iter().any(|apart| path.starts_with(apart))
 }

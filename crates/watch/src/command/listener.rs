@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use store::Clock;
+use tree::is_on_a_device;
 
 use super::filter::{self, Does};
 use super::inbox::{Added, Call, Inbox, What};
@@ -44,9 +45,6 @@ const ASIDE: Duration = Duration::from_millis(50);
 const ASIDE_MAX: Duration = Duration::from_secs(1);
 /// How often it is looked.
 const ASIDE_PAUSE: Duration = Duration::from_millis(1);
-
-/// Folders whose files are no files of a device.
-const NOT_FILES: [&[u8]; 3] = [b"/proc/", b"/dev/", b"/sys/"];
 
 /// Answers calls until nobody is left who could make one.
 pub(super) struct Listener {
@@ -202,7 +200,7 @@ impl Listener {
         let name = memory::string(thread, name, &mut self.text)?;
         let name = if how & libc::RESOLVE_IN_ROOT == 0 { name } else { below_root(name)? };
         let whole = whole(thread, at, name)?;
-        is_file(&whole).then_some(What::Opens { whole, flags })
+        is_on_a_device(&whole).then_some(What::Opens { whole, flags })
     }
 
     /// Has what is below a name let go of before its file system is unmounted.
@@ -276,12 +274,7 @@ fn has_open_below(folder: &[u8]) -> bool {
     let Ok(listed) = fs::read_dir("/proc/self/fd") else { return false };
     let mut open = listed.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
     folder.parent().is_some()
-        && open.any(|open| open.starts_with(folder) && is_file(open.as_os_str().as_bytes()))
-}
-
-/// Whether a name can be of a file of a device.
-fn is_file(whole: &[u8]) -> bool {
-    !NOT_FILES.iter().any(|folder| whole.starts_with(folder))
+        && open.any(|open| open.starts_with(folder) && is_on_a_device(open.as_os_str().as_bytes()))
 }
 
 /// Whether a call with these flags leads to other mounts than ours.

@@ -27,7 +27,7 @@ use std::time::Duration;
 use self::line::{Argument, Line, Said};
 use self::processes::{Forks, Processes};
 use super::trace::Trace;
-use crate::{Access, Event, File, User};
+use crate::{Access, Event, File, User, is_on_a_device};
 
 /// What is known of a name today, which may be later than the work was recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,9 +42,6 @@ pub struct About {
 
 /// Of a script the words after `#!`, at most two; of anything else none.
 pub type Interpreter = Vec<Arc<[u8]>>;
-
-/// Folders of files that are on no device.
-const NOWHERE: [&[u8]; 3] = [b"/proc/", b"/sys/", b"/dev/"];
 
 /// Makes a trace of the lines that strace wrote; `user` did all of it.
 ///
@@ -227,9 +224,8 @@ impl<A: FnMut(&[u8]) -> About, I: FnMut(&[u8]) -> Interpreter> Import<A, I> {
         let Some(path) = named.filter(|path| path.first() == Some(&b'/')) else { return };
         self.processes.describe(thread, result.number, path.clone());
         let has = |flag: &[u8]| flags.windows(flag.len()).any(|part| part == flag);
-        let nowhere = NOWHERE.iter().any(|folder| path.starts_with(folder));
         let about = self.about(&path);
-        if nowhere || about.special || has(b"O_DIRECTORY") || has(b"O_PATH") {
+        if !is_on_a_device(&path) || about.special || has(b"O_DIRECTORY") || has(b"O_PATH") {
             return;
         }
         let is_made = has(b"O_CREAT") && has(b"O_EXCL");
