@@ -38,100 +38,180 @@ const STOPS_WITHIN: Duration = Duration::from_millis(200);
 
 /// Waits for the command to end, which has the `inherited` descriptors for itself.
 pub(super) fn wait(
-    mut stream: UnixStream,
+    stream: UnixStream,
     signals: &Signals,
     inherited: &[RawFd],
 ) -> io::Result<Outcome> {
-    let clock = Clock::real();
-    let (mut command, mut ended, mut said) = (None, None, Vec::new());
-    let mut has_run = false;
-    let mut text = Vec::new();
-    let (mut until, mut stopping, mut stop) = (None, None, None);
+    let mut waiter = Waiter {
+        stream,
+        signals,
+        inherited,
+        clock: Clock::real(),
+        text: Vec::new(),
+        has_run: false,
+        command: None,
+        ended: None,
+        said: Vec::new(),
+        until: None,
+        stopping: None,
+        stop: None,
+    };
     loop {
-        if stop.is_some_and(|signal| sys::stop_by(signal, || has_come(&stream))) {
-            stop = None;
-        }
-        let left = until.map(|until: Duration| until.saturating_sub(clock.now()));
+        waiter.stop_if_due();
+        let left = waiter.left();
         if left.is_some_and(|left| left.is_zero()) {
             break;
         }
-        let limit = stopping.map_or(left, |_| Some(left.unwrap_or(STOPS_WITHIN).min(STOPS_WITHIN)));
+        if !waiter.comes_within(left)? {
+            continue;
+        }
+        match waiter.read()? {
+            Heard::More => {}
+            Heard::Last => break,
+            Heard::Outcome(outcome) => return Ok(outcome),
+        }
+    }
+    waiter.outcome()
+}
+
+/// Who waits for a command, and what it heard of it.
+struct Waiter<'a> {
+    stream: UnixStream,
+    signals: &'a Signals,
+    inherited: &'a [RawFd],
+    clock: Clock,
+    /// What came and is no whole line.
+    text: Vec<u8>,
+    has_run: bool,
+    /// While it runs.
+    command: Option<Pid>,
+    ended: Option<Ended>,
+    said: Vec<String>,
+    /// When it is waited no longer.
+    until: Option<Duration>,
+    /// A signal that is to stop the command.
+    stopping: Option<i32>,
+    /// That by which it was stopped, and by which this process is to stop.
+    stop: Option<i32>,
+}
+
+/// What became of the waiting by what was read.
+enum Heard {
+    More,
+    Last,
+    Outcome(Outcome),
+}
+
+impl Waiter<'_> {
+    fn stop_if_due(&mut self) {
+        let Self { stream, stop, .. } = self;
+        if stop.is_some_and(|signal| sys::stop_by(signal, || has_come(stream))) {
+            *stop = None;
+        }
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.until.map(|until| until.saturating_sub(self.clock.now()))
+    }
+
+    /// Waits for what is said, and no longer than is `left`, and hands signals on; whether something was.
+    fn comes_within(&mut self, left: Option<Duration>) -> io::Result<bool> {
+        let limit =
+            self.stopping.map_or(left, |_| Some(left.unwrap_or(STOPS_WITHIN).min(STOPS_WITHIN)));
         let limit = limit.and_then(|limit| rustix::time::Timespec::try_from(limit).ok());
         // Signals that come before there is a command wait for it.
-        let is_known = command.is_some() || ended.is_some();
-        let mut asked = [PollFd::new(&stream, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        let is_known = self.command.is_some() || self.ended.is_some();
+        let mut asked =
+            [PollFd::new(&self.stream, PollFlags::IN), PollFd::new(self.signals, PollFlags::IN)];
         let nothing_came = match poll(&mut asked[..=usize::from(is_known)], limit.as_ref()) {
             Ok(ready) => ready == 0,
             Err(rustix::io::Errno::INTR) => false,
             Err(error) => return Err(error.into()),
         };
-        let heard = !asked[0].revents().is_empty();
+        let comes = !asked[0].revents().is_empty();
         if is_known {
-            stopping = hand_on(signals, command, false).or(stopping);
+            self.stopping = hand_on(self.signals, self.command, false).or(self.stopping);
         }
         if nothing_came
-            && let Some(signal) = stopping.take()
-            && command.and_then(is_stopped) == Some(true)
+            && let Some(signal) = self.stopping.take()
+            && self.command.and_then(is_stopped) == Some(true)
         {
-            stop = Some(signal);
+            self.stop = Some(signal);
         }
-        if !heard {
-            continue;
-        }
+        Ok(comes)
+    }
+
+    /// Takes what was said.
+    fn read(&mut self) -> io::Result<Heard> {
         let mut buffer = [0; 4096];
-        let read = stream.read(&mut buffer)?;
-        text.extend_from_slice(&buffer[..read]);
+        let read = self.stream.read(&mut buffer)?;
+        self.text.extend_from_slice(&buffer[..read]);
         let mut is_done = read == 0;
-        while let Some(end) = text.iter().position(|&byte| byte == b'\n') {
-            let line: Vec<u8> = text.drain(..=end).collect();
-            match Line::parse(String::from_utf8_lossy(&line).trim_end_matches('\n')) {
-                Some(Line::Runs(process)) => {
-                    command = Pid::from_raw(process);
-                    has_run = true;
-                    stopping = hand_on(signals, command, true);
-                    // It has its own; ours would keep who reads them from seeing their end.
-                    let streams = [libc::STDIN_FILENO, libc::STDOUT_FILENO];
-                    let may_go = |fd: &RawFd| !sys::is_locked(*fd);
-                    let_go_of_streams(streams.into_iter().filter(may_go));
-                    sys::close_inherited(inherited.iter().copied().filter(may_go));
-                }
-                // It did not come so far as to become its program.
-                Some(Line::NotStarted(error)) if !has_run => return Ok(unobserved(error)),
-                Some(Line::NotStarted(error)) => {
-                    return Ok(Outcome::NotStarted(io::Error::from_raw_os_error(error)));
-                }
-                Some(Line::Unobserved(error)) => return Ok(unobserved(error)),
-                Some(Line::Exited(code)) => ended = Some(Ended::Code(code)),
-                Some(Line::Killed(signal)) => ended = Some(Ended::Signal(signal)),
-                // Another may have continued it by now.
-                Some(Line::Stopped(signal)) if command.and_then(is_stopped) != Some(false) => {
-                    // By what cannot be held we have been stopped.
-                    stop = Some(signal).filter(|signal| *signal != libc::SIGSTOP);
-                    stopping = None;
-                }
-                Some(Line::Continued) => stop = None,
-                Some(Line::Says(what)) => said.push(what),
-                Some(Line::Done) => is_done = true,
-                Some(Line::Stopped(_)) | None => {}
+        while let Some(end) = self.text.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.text.drain(..=end).collect();
+            let line = Line::parse(String::from_utf8_lossy(&line).trim_end_matches('\n'));
+            match line.map_or(Heard::More, |line| self.hear(line)) {
+                Heard::More => {}
+                Heard::Last => is_done = true,
+                outcome @ Heard::Outcome(_) => return Ok(outcome),
             }
         }
-        if ended.is_some() {
-            (command, stop) = (None, None);
-            until = until.or_else(|| Some(clock.now() + WRITES_WITHIN));
+        if self.ended.is_some() {
+            (self.command, self.stop) = (None, None);
+            self.until = self.until.or_else(|| Some(self.clock.now() + WRITES_WITHIN));
         }
-        if is_done && (ended.is_some() || read == 0) {
-            break;
+        let is_last = is_done && (self.ended.is_some() || read == 0);
+        Ok(if is_last { Heard::Last } else { Heard::More })
+    }
+
+    fn hear(&mut self, line: Line) -> Heard {
+        match line {
+            Line::Runs(process) => self.runs(process),
+            // It did not come so far as to become its program.
+            Line::NotStarted(error) if !self.has_run => return Heard::Outcome(unobserved(error)),
+            Line::NotStarted(error) => {
+                let error = io::Error::from_raw_os_error(error);
+                return Heard::Outcome(Outcome::NotStarted(error));
+            }
+            Line::Unobserved(error) => return Heard::Outcome(unobserved(error)),
+            Line::Exited(code) => self.ended = Some(Ended::Code(code)),
+            Line::Killed(signal) => self.ended = Some(Ended::Signal(signal)),
+            // Another may have continued it by now.
+            Line::Stopped(signal) if self.command.and_then(is_stopped) != Some(false) => {
+                // By what cannot be held we have been stopped.
+                self.stop = Some(signal).filter(|signal| *signal != libc::SIGSTOP);
+                self.stopping = None;
+            }
+            Line::Continued => self.stop = None,
+            Line::Says(what) => self.said.push(what),
+            Line::Done => return Heard::Last,
+            Line::Stopped(_) => {}
         }
+        Heard::More
     }
-    if ended.is_none() && !has_run {
-        let why = io::Error::other("those who would observe it were killed");
-        return Ok(Outcome::Unobserved(Unobserved::Refused(why)));
+
+    fn runs(&mut self, process: i32) {
+        self.command = Pid::from_raw(process);
+        self.has_run = true;
+        self.stopping = hand_on(self.signals, self.command, true);
+        // It has its own; ours would keep who reads them from seeing their end.
+        let streams = [libc::STDIN_FILENO, libc::STDOUT_FILENO];
+        let may_go = |fd: &RawFd| !sys::is_locked(*fd);
+        let_go_of_streams(streams.into_iter().filter(may_go));
+        sys::close_inherited(self.inherited.iter().copied().filter(may_go));
     }
-    let how = ended.ok_or_else(|| {
-        let why = said.pop().unwrap_or_else(|| "they were killed".to_owned());
-        io::Error::other(format!("those who observed the command are gone: {why}"))
-    })?;
-    Ok(Outcome::Ended { how, said })
+
+    fn outcome(mut self) -> io::Result<Outcome> {
+        if self.ended.is_none() && !self.has_run {
+            let why = io::Error::other("those who would observe it were killed");
+            return Ok(Outcome::Unobserved(Unobserved::Refused(why)));
+        }
+        let how = self.ended.ok_or_else(|| {
+            let why = self.said.pop().unwrap_or_else(|| "they were killed".to_owned());
+            io::Error::other(format!("those who observed the command are gone: {why}"))
+        })?;
+        Ok(Outcome::Ended { how, said: self.said })
+    }
 }
 
 fn unobserved(error: i32) -> Outcome {
