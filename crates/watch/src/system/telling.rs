@@ -36,34 +36,56 @@ impl System {
     pub(super) fn tell(&mut self, seen: Seen, now: Duration) -> Vec<Event> {
         let mut events = Vec::new();
         if seen.lost {
-            self.processes.clear();
-            self.ended.clear();
-            self.outlived.clear();
-            self.unnamed.clear();
-            self.loading.clear();
-            self.turned.lost();
+            self.forget_all();
             events.push(Event::Lost { process: None });
         }
         self.turned.look(&seen.changes, &self.processes);
         // Opens are looked at first: what is told of a process that ends in this look, it may have
         // opened since.
         if seen.opens_emptied {
-            let late = self.opens_take();
-            let over = self.ended.extract_if(.., |(_, at)| now.saturating_sub(*at) >= late);
-            for (pid, _) in over {
-                if self.processes.get(pid).is_none() || processes::has_ended(pid) {
-                    self.over.push(pid);
-                } else {
-                    self.outlived.insert(pid);
-                }
+            self.ended_are_over(now);
+        }
+        let ends = self.ends(&seen.changes, now);
+        let ended = self.ended.iter().map(|(pid, _)| pid);
+        let ended: HashSet<Pid> = ends.iter().chain(ended).chain(&self.over).copied().collect();
+        let emptied = seen.opens_emptied && seen.changes_emptied;
+        self.tell_in_order(seen, &ended, &mut events);
+        self.tell_over(&mut events);
+        self.ended.extend(ends.into_iter().map(|pid| (pid, now)));
+        self.turned.end_look(emptied);
+        events
+    }
+
+    fn forget_all(&mut self) {
+        self.processes.clear();
+        self.ended.clear();
+        self.outlived.clear();
+        self.unnamed.clear();
+        self.loading.clear();
+        self.turned.lost();
+    }
+
+    /// Notes those as over that ended so long ago that all their opens were taken.
+    fn ended_are_over(&mut self, now: Duration) {
+        let late = self.opens_take();
+        let over = self.ended.extract_if(.., |(_, at)| now.saturating_sub(*at) >= late);
+        for (pid, _) in over {
+            if self.processes.get(pid).is_none() || processes::has_ended(pid) {
+                self.over.push(pid);
+            } else {
+                self.outlived.insert(pid);
             }
         }
+    }
+
+    /// Those that end by these changes.
+    fn ends(&mut self, changes: &[Change], now: Duration) -> HashSet<Pid> {
         let mut ends = HashSet::new();
         if now.saturating_sub(self.outlived_at) >= OUTLIVED_EVERY {
             self.outlived_at = now;
             ends.extend(self.outlived.drain());
         }
-        for change in &seen.changes {
+        for change in changes {
             match *change {
                 Change::Exited { pid } => drop(ends.insert(pid)),
                 Change::ThreadExited { pid } => ends.extend(self.outlived.take(&pid)),
@@ -81,8 +103,11 @@ impl System {
                 Change::BecameUser { .. } | Change::BecameGroup { .. } => {}
             }
         }
-        let ended = self.ended.iter().map(|(pid, _)| pid);
-        let ended: HashSet<Pid> = ends.iter().chain(ended).chain(&self.over).copied().collect();
+        ends
+    }
+
+    /// Tells what was seen, in the order in which it happened; nobody can be asked of those that have `ended`.
+    fn tell_in_order(&mut self, seen: Seen, ended: &HashSet<Pid>, events: &mut Vec<Event>) {
         let unnamed = std::mem::take(&mut self.unnamed);
         let mut late = unnamed.len();
         let unnamed = unnamed.into_iter().map(|pid| Change::Executed { pid });
@@ -93,10 +118,10 @@ impl System {
         for step in ordered(&changes, opens, &mut self.loading) {
             match step {
                 Step::Changed(Change::Forked { parent, child }) => {
-                    self.forked(parent, child, &mut events);
+                    self.forked(parent, child, events);
                 }
                 Step::Changed(Change::BecameUser { pid, user }) => {
-                    self.became(pid, User(user), &mut events);
+                    self.became(pid, User(user), events);
                 }
                 Step::Changed(Change::BecameGroup { pid, groups }) => {
                     self.has_rights(pid, &since, &groups);
@@ -105,7 +130,7 @@ impl System {
                     let running = if ended.contains(&pid) { None } else { processes::running(pid) };
                     let running =
                         running.filter(|it| self.here.has(pid, &it.program, &self.resolver.mounts));
-                    let is_named = self.executed(pid, running, loaded, &mut events);
+                    let is_named = self.executed(pid, running, loaded, events);
                     self.has_rights(pid, &since, &[]);
                     let is_late = late > 0;
                     late = late.saturating_sub(1);
@@ -113,19 +138,20 @@ impl System {
                         self.unnamed.push(pid);
                     }
                 }
-                Step::Opened(open) => self.opened(open, &mut events),
+                Step::Opened(open) => self.opened(open, events),
                 Step::Changed(_) => {}
             }
         }
+    }
+
+    /// Tells of the end of those of which nothing more is to come.
+    fn tell_over(&mut self, events: &mut Vec<Event>) {
         let over: HashSet<Pid> = self.over.iter().copied().collect();
         self.loading.retain(|open| !over.contains(&open.pid));
         self.loading.drain(..self.loading.len().saturating_sub(LOADING_MAX));
         for pid in std::mem::take(&mut self.over) {
-            self.exited(pid, &mut events);
+            self.exited(pid, events);
         }
-        self.ended.extend(ends.into_iter().map(|pid| (pid, now)));
-        self.turned.end_look(seen.opens_emptied && seen.changes_emptied);
-        events
     }
 
     /// The process of a pid, which may be seen for the first time; `None` if it is gone, or ours.
