@@ -28,6 +28,18 @@ pub(super) struct Call<'a> {
     pub(super) folder: &'a [u8],
 }
 
+/// What was executed, as it is known to its user's habits.
+struct Called {
+    /// What it is learned as.
+    program: Name,
+    /// The file that was executed.
+    file: Name,
+    invocation: Invocation,
+    is_session: bool,
+    /// Whether the program is another one than when it was learned.
+    is_replaced: bool,
+}
+
 impl Learner {
     pub(super) fn executed(
         &mut self,
@@ -39,65 +51,25 @@ impl Learner {
         let Some(seen) = self.processes.get_mut(&process) else { return };
         seen.active = self.events;
         let (user, above) = (seen.user, seen.run);
-        let ours = self.options.matching == Matching::Ours;
-        let role = role(&call.program.path, call.arguments, call.folder);
-        let session = role == Role::Session;
-        let key = match role {
-            Role::Program(key) => key,
-            // The paper cuts these out, since they run under too many circumstances; ours tell
-            // circumstances apart.
-            _ if !ours => return,
-            Role::Session => call.program.path.to_vec(),
-            Role::Wrapper => [&call.program.path, &b" -c"[..]].concat(),
-        };
-        let habits = self.patterns.users.entry(user).or_default();
-        habits.ticks += 1;
-        let file = habits.names.intern(&call.program.path);
-        habits.names.identify(file, call.program.identity.map(|identity| identity.inode));
-        let invocation = Invocation::new(&key, &call.program.path, call.arguments, call.folder);
-        let is_itself = *key == *call.program.path;
-        let program = habits.names.intern(&Arc::from(key));
-        if is_itself && ours {
-            habits.inherit(call.program, program, |path| {
-                Invocation::new(path, path, call.arguments, call.folder)
-            });
-        }
-        // An interpreter is known too: what its scripts have in common.
-        habits.programs.entry(file).or_default().used = habits.ticks;
-        let known = habits.programs.entry(program).or_default();
-        known.used = habits.ticks;
-        let replaced = known.identify(call.program.identity);
+        let Some(called) = self.called(user, call) else { return };
+        let (program, file) = (called.program, called.file);
+        let is_ours = self.options.matching == Matching::Ours;
         let own = Source { run: None, process, user, program };
-        let own = ours.then(|| self.foresee_itself(own, file, now, decisions)).flatten();
+        let own = is_ours.then(|| self.foresee_itself(own, file, now, decisions)).flatten();
         self.used(user, (file, call.program.size, program), now, decisions);
         if let Some(own) = own {
             self.close_one(user, own, decisions);
         }
         let invoked = above.and_then(|above| {
-            self.invoked(above, (process, user), (program, file), invocation.exact, now)
+            let exact = called.invocation.exact;
+            self.invoked(above, (process, user), (program, file), exact, now)
         });
-        let invoked = invoked.unwrap_or_default();
-        if ours {
+        let mut invoked = invoked.unwrap_or_default();
+        if is_ours {
             self.foresight(user);
         }
-        let (room, options) = (self.room(), self.options_now(user));
-        let Some(habits) = self.patterns.users.get_mut(&user) else { return };
-        let working = match self.options.matching {
-            Matching::Paper => {
-                let known = habits.programs.get(&program).map_or(&[][..], |known| &known.trees);
-                Working::Paper(paper::Working::new(known, invoked.inherited))
-            }
-            Matching::Ours => Working::Ours(Box::new(ours::Working::new(
-                &habits.memory,
-                &mut habits.names,
-                (program, file),
-                invocation,
-                (session, replaced, habits.window),
-                (room, &options),
-            ))),
-        };
-        self.files += 1;
-        self.watched += working.watched();
+        let inherited = invoked.inherited.take();
+        let Some(working) = self.working(user, called, inherited) else { return };
         let run = Run {
             user,
             program,
@@ -112,12 +84,7 @@ impl Learner {
             opened: NumberSet::from_iter([file]),
             working,
         };
-        let id = RunId(self.next_run);
-        self.next_run += 1;
-        self.runs.insert(id, run);
-        if let Some(seen) = self.processes.get_mut(&process) {
-            seen.run = Some(id);
-        }
+        let id = self.begin(run);
         if let Some(above) = above {
             self.withdraw(above, invoked.stale, decisions);
             self.predict(above, &invoked.foreseen, now, decisions);
@@ -128,6 +95,78 @@ impl Learner {
         }
         self.advance(id, now, decisions);
         self.foresee(id, file, now, decisions);
+    }
+
+    /// What a call is to the habits of its user; `None` if it is none of a program to learn.
+    fn called(&mut self, user: User, call: Call<'_>) -> Option<Called> {
+        let is_ours = self.options.matching == Matching::Ours;
+        let role = role(&call.program.path, call.arguments, call.folder);
+        let is_session = role == Role::Session;
+        let key = match role {
+            Role::Program(key) => key,
+            // The paper cuts these out, since they run under too many circumstances; ours tell
+            // circumstances apart.
+            _ if !is_ours => return None,
+            Role::Session => call.program.path.to_vec(),
+            Role::Wrapper => [&call.program.path, &b" -c"[..]].concat(),
+        };
+        let habits = self.patterns.users.entry(user).or_default();
+        habits.ticks += 1;
+        let file = habits.names.intern(&call.program.path);
+        habits.names.identify(file, call.program.identity.map(|identity| identity.inode));
+        let invocation = Invocation::new(&key, &call.program.path, call.arguments, call.folder);
+        let is_itself = *key == *call.program.path;
+        let program = habits.names.intern(&Arc::from(key));
+        if is_itself && is_ours {
+            habits.inherit(call.program, program, |path| {
+                Invocation::new(path, path, call.arguments, call.folder)
+            });
+        }
+        // An interpreter is known too: what its scripts have in common.
+        habits.programs.entry(file).or_default().used = habits.ticks;
+        let known = habits.programs.entry(program).or_default();
+        known.used = habits.ticks;
+        let is_replaced = known.identify(call.program.identity);
+        Some(Called { program, file, invocation, is_session, is_replaced })
+    }
+
+    /// What a run begins with, by what its user's are known to do.
+    fn working(
+        &mut self,
+        user: User,
+        called: Called,
+        inherited: Option<Arc<paper::AccessTree>>,
+    ) -> Option<Working> {
+        let (room, options) = (self.room(), self.options_now(user));
+        let habits = self.patterns.users.get_mut(&user)?;
+        let Called { program, file, invocation, is_session, is_replaced } = called;
+        Some(match self.options.matching {
+            Matching::Paper => {
+                let known = habits.programs.get(&program).map_or(&[][..], |known| &known.trees);
+                Working::Paper(paper::Working::new(known, inherited))
+            }
+            Matching::Ours => Working::Ours(Box::new(ours::Working::new(
+                &habits.memory,
+                &mut habits.names,
+                (program, file),
+                invocation,
+                (is_session, is_replaced, habits.window),
+                (room, &options),
+            ))),
+        })
+    }
+
+    /// Takes a run up, as that of its owner.
+    fn begin(&mut self, run: Run) -> RunId {
+        self.files += run.opened.len();
+        self.watched += run.working.watched();
+        let id = RunId(self.next_run);
+        self.next_run += 1;
+        if let Some(seen) = self.processes.get_mut(&run.owner) {
+            seen.run = Some(id);
+        }
+        self.runs.insert(id, run);
+        id
     }
 
     /// A program that begins is read as it goes on: where it is known which parts of a large one
