@@ -164,52 +164,24 @@ impl Settings {
         stats: bool,
         trouble: &Trouble,
     ) -> anyhow::Result<Settings> {
-        match asked.mode {
-            Mode::CountMatches if asked.invert_match => asked.mode = Mode::Count,
-            Mode::Count if asked.only_matching => asked.mode = Mode::CountMatches,
-            // It is read by programs, which open what it names.
-            Mode::Json => asked.path_separator = None,
-            _ => {}
-        }
+        settle_mode(&mut asked);
         let search = asked.mode.is_search();
         let costs = OnceLock::new();
         let begun = || &**costs.get_or_init(|| Arc::new(read.asking.costs()));
         let patterns = take_patterns(&mut asked, begun)?;
-        let stdin_taken = asked
-            .patterns
-            .iter()
-            .any(|source| matches!(source, PatternSource::File(path) if path == Path::new("-")));
-        let operands = std::mem::take(&mut asked.operands);
-        if stdin_taken && operands.iter().any(|operand| operand == "-") {
-            bail!("standard input cannot be both patterns and text");
-        }
+        let (operands, stdin_taken) = take_operands(&mut asked)?;
         fetching.check_spill(&read.asking.local())?;
         let current_folder = current_folder()?;
         let filters = Filters::new(&asked, &current_folder, &operands)?;
         let named =
             (!operands.is_empty()).then(|| named_paths(operands, &filters, begun(), trouble));
         let paths = Paths::new(named, search, stdin_taken);
-        let is_alone = paths.is_one_file || paths.all.is_empty();
-        let reach = if is_alone { Reach::default() } else { Reach::new(read.asking.local()) };
-        let reach =
-            if asked.follow || reach.concerns(&paths.all) { reach } else { Reach::default() };
+        let reach = reach(&asked, &paths, &read.asking);
         let terminal = std::io::stdout().is_terminal();
 
-        let nul_is_text = asked.binary == Binary::Text || asked.null_data;
-        let nul_named = if nul_is_text { Nul::Text } else { Nul::Report };
-        let nul_found = match asked.binary {
-            _ if nul_is_text => Nul::Text,
-            Binary::Report => Nul::Report,
-            Binary::Auto | Binary::Text => Nul::Leave,
-        };
+        let nul_is_text = nul_is_text(&asked);
         let possible =
             search && (asked.invert_match || !patterns.is_empty()) && asked.max_count != Some(0);
-        // Where NUL ends lines, `^` is where the text begins or a line of it, not a record.
-        let begins_record = |pattern: &String| {
-            asked.null_data && (asked.boundary == Some(Boundary::Line) || pattern.contains('^'))
-        };
-        let begins_text =
-            patterns.iter().any(|pattern| begins_text(pattern) || begins_record(pattern));
         let pattern =
             possible.then(|| pattern::compile(&asked, &patterns, nul_is_text)).transpose()?;
         let says_reading = search && stats;
@@ -220,29 +192,23 @@ impl Settings {
         let named_files =
             paths.all.len() <= MAPPED_FILES_MAX && paths.all.iter().all(|path| path.is_file());
         let preprocessor_globs = overrides(&current_folder, &asked.preprocessor_globs, &[], false)?;
-        let searcher = searcher(&asked, &paths, terminal);
-        let ordered_by_line = match asked.buffered {
-            None => None,
-            Some(Buffered::Line) => Some(true),
-            Some(Buffered::Block) => Some(false),
-        };
         Ok(Settings {
             pattern,
-            searcher,
+            searcher: searcher(&asked, &paths, terminal),
             file_separator: file_separator(&asked, &format, threads),
-            by_line: ordered_by_line,
+            by_line: asked.buffered.map(|buffered| buffered == Buffered::Line),
             threads,
             file_threads: jobs,
             plan: read.plan,
             quit_after_match: asked.quiet && !stats,
             stats,
             says_reading,
-            nul_named,
-            nul_found,
+            nul_named: if nul_is_text { Nul::Text } else { Nul::Report },
+            nul_found: nul_found(&asked),
             map_named: asked.map_files.unwrap_or(named_files),
             map_found: asked.map_files.unwrap_or(named_files),
             plain_encoding: !matches!(asked.encoding, EncodingChoice::Known(_)),
-            begins_text,
+            begins_text: may_begin_text(&asked, &patterns),
             sniff: matches!(asked.encoding, EncodingChoice::Auto),
             preprocessor_globs,
             filters,
@@ -330,6 +296,27 @@ fn named_paths(
     Named { paths, objects, are_several }
 }
 
+fn settle_mode(asked: &mut Asked) {
+    match asked.mode {
+        Mode::CountMatches if asked.invert_match => asked.mode = Mode::Count,
+        Mode::Count if asked.only_matching => asked.mode = Mode::CountMatches,
+        // It is read by programs, which open what it names.
+        Mode::Json => asked.path_separator = None,
+        _ => {}
+    }
+}
+
+/// Takes what is to be searched, and tells whether the patterns are read from standard input.
+fn take_operands(asked: &mut Asked) -> anyhow::Result<(Vec<OsString>, bool)> {
+    let is_stdin = |source: &PatternSource| matches!(source, PatternSource::File(path) if path == Path::new("-"));
+    let stdin_taken = asked.patterns.iter().any(is_stdin);
+    let operands = std::mem::take(&mut asked.operands);
+    if stdin_taken && operands.iter().any(|operand| operand == "-") {
+        bail!("standard input cannot be both patterns and text");
+    }
+    Ok((operands, stdin_taken))
+}
+
 /// Takes the pattern from the operands, unless a flag gave it.
 fn take_patterns<'a>(
     asked: &mut Asked,
@@ -382,6 +369,37 @@ pub(super) fn overrides(
         builder.add(glob)?;
     }
     Ok(builder.build()?)
+}
+
+/// What may not answer of what is walked; one file alone is not walked.
+fn reach(asked: &Asked, paths: &Paths, asking: &AskFlags) -> Reach {
+    if paths.is_one_file || paths.all.is_empty() {
+        return Reach::default();
+    }
+    let reach = Reach::new(asking.local());
+    if asked.follow || reach.concerns(&paths.all) { reach } else { Reach::default() }
+}
+
+fn nul_is_text(asked: &Asked) -> bool {
+    asked.binary == Binary::Text || asked.null_data
+}
+
+/// What NUL is in files that are found in folders.
+fn nul_found(asked: &Asked) -> Nul {
+    match asked.binary {
+        _ if nul_is_text(asked) => Nul::Text,
+        Binary::Report => Nul::Report,
+        Binary::Auto | Binary::Text => Nul::Leave,
+    }
+}
+
+/// Whether one of the patterns may ask for the beginning of a text.
+fn may_begin_text(asked: &Asked, patterns: &[String]) -> bool {
+    // Where NUL ends lines, `^` is where the text begins or a line of it, not a record.
+    let begins_record = |pattern: &String| {
+        asked.null_data && (asked.boundary == Some(Boundary::Line) || pattern.contains('^'))
+    };
+    patterns.iter().any(|pattern| begins_text(pattern) || begins_record(pattern))
 }
 
 /// Whether a pattern may ask for the beginning of a text, and not of a line: by `\A`, or by `^` without
