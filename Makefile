@@ -55,8 +55,10 @@ uninstall: ## remove what `make install` with the same PREFIX and DESTDIR instal
 fuzz: ## fuzz every target for a minute each (FUZZ_SECONDS); needs cargo-fuzz and a nightly compiler
 	@scripts/fuzz.sh
 
-soak: ## live simulated lives of sets for hours (NEARFIRST_LIVES), others each time, the scheduler optimised, after storms of programs
+soak: ## live simulated lives of sets for hours (NEARFIRST_LIVES), others each time, the scheduler optimised, after storms of programs and tests of drawn inputs
 	$(CARGO) test -p nearfirst-cli --test run_storms -- --ignored
+	$(CARGO) test -p nearfirst-fuzzed -p nearfirst-sled -p nearfirst-tree
+	$(CARGO) test -p nearfirst-cli --test find --test grep --test wc
 	NEARFIRST_LIVES=$${NEARFIRST_LIVES:-20000000} $(CARGO) --config 'profile.dev.package.nearfirst-fetch.opt-level=3' \
 		test -p nearfirst-fetch --test simulation -- --nocapture
 

@@ -37,7 +37,7 @@ code=0
 "$bin/mypy" || code=1
 "$bin/python" -m mypy.stubtest nearfirst --mypy-config-file pyproject.toml \
     --allowlist python/stubtest.txt --ignore-unused-allowlist || code=1
-timeout 600 "$bin/pytest" -q --ignore=python/tests/test_torch.py || code=1
+timeout -k 10 300 "$bin/pytest" -q --ignore=python/tests/test_torch.py || code=1
 
 # PyPI has PyTorch with CUDA only, which is 5 GB; Debian has it for its own Python.
 system=/usr/bin/python3
@@ -51,7 +51,7 @@ if "$system" -c 'import sys, importlib.util as u; sys.exit(not u.find_spec("torc
             echo "$pins $folder" >"$folder/torch-pins"
     fi
     echo "$PWD/python" >"$("$torch/bin/python" -c 'import site; print(site.getsitepackages()[0])')/nearfirst.pth"
-    timeout 600 "$torch/bin/python" -m pytest -q python/tests/test_torch.py || code=1
+    timeout -k 10 300 "$torch/bin/python" -m pytest -q python/tests/test_torch.py || code=1
 else
     reason="$system is not of version 3.11 or later, or has no torch (python3-torch)"
     echo "skipped: the data set of PyTorch: $reason"

@@ -21,7 +21,12 @@ fi
 # The servers of the tests are here, asked with the tests' own keys, and what programs say is compared.
 export no_proxy="127.0.0.1,localhost,${no_proxy:-${NO_PROXY:-}}" LC_ALL=C.UTF-8
 export NO_PROXY=$no_proxy
-unset LANGUAGE "${!AWS_@}" "${!AZURE_@}" "${!GOOGLE_@}"
+unset LANGUAGE NEARFIRST_STATE "${!XDG_@}" "${!AWS_@}" "${!AZURE_@}" "${!GOOGLE_@}"
+
+# A clean clone gains nothing by it, and it fills the disk.
+export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
+# What fails is to be of the change that is tested: `make soak` draws other inputs each time.
+export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1} NEARFIRST_LIVES=${NEARFIRST_LIVES:-0}
 
 failed=()
 # Tests of all languages add to it what they skip, and why.
@@ -36,6 +41,22 @@ skipped() {
     [ "${NEARFIRST_REQUIRE_ALL:-}" != 1 ] || failed+=("$1")
 }
 
+# limited SECONDS COMMAND...: ends with 124 or 137 if it had to be ended. `timeout` puts it into a process
+# group of its own, which no terminal's interrupt would reach; and background work would ignore it.
+limited() {
+    local code=0
+    (trap - INT QUIT TERM && exec timeout -k 10 "$@" </dev/null) &
+    running=$!
+    wait "$running" || code=$?
+    running=
+    case $code in 124 | 137) echo "ended after $1 seconds: ${*:2}" ;; esac
+    return "$code"
+}
+running=
+trap '[ -z "$running" ] || kill "$running"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
 missing=$(scripts/setup.sh --missing)
 [ -z "$missing" ] || printf 'This machine lacks, and tests skip what needs it:\n%s\n\n' "$(sed 's/^/    /' <<<"$missing")"
 
@@ -48,7 +69,7 @@ for suite in tests/foreign/*.sh; do
     [ -x "$suite" ] || continue
     printf '\n%s\n' "$suite"
     code=0
-    timeout 900 "$suite" </dev/null || code=$?
+    limited 300 "$suite" || code=$?
     case $code in
     0) ;;
     77) skipped "$suite" 'it could not get its sources or tools' ;;
@@ -66,7 +87,8 @@ case $code in
 esac
 
 echo
-cargo test --workspace --tests --no-fail-fast </dev/null || failed+=('cargo test')
+{ cargo test --workspace --tests --no-run </dev/null &&
+    limited 1500 cargo test --workspace --tests --no-fail-fast; } || failed+=('cargo test')
 
 echo
 if [ -s "$NEARFIRST_SKIPPED" ]; then
