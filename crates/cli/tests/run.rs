@@ -4,6 +4,7 @@
 mod running;
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,9 @@ use running::{
     nearfirst, nearly_all_is_near, reader, script,
 };
 use rustix::process::{Pid, Signal, kill_process};
-use testkit::{Dir, Facility, SlowDir, cmd, evict, is_resident, noise, skip_unless, until};
+use testkit::{
+    Dir, Facility, SlowDir, cmd, end_of, evict, is_resident, noise, skip_unless, until, writer_of,
+};
 
 #[test]
 fn the_second_run_has_its_files_fetched_before_it_opens_them() {
@@ -261,7 +264,7 @@ fn what_the_command_leaves_running_goes_on_and_holds_up_nobody() {
     // Whoever reads our output sees its end though a descendant lives.
     let output = nearfirst(&state, &["run", "--", "sh", "-c"]).arg(&text).run();
     output.succeeds().prints("started\n");
-    fs::write(&go, "go\n").expect("it reads");
+    writer_of(&go).write_all(b"go\n").expect("it reads");
     until("it went on", || done.exists());
     let whole = fs::read("/etc/passwd").expect("readable");
     assert_eq!(fs::read(done).expect("written"), whole);
@@ -280,7 +283,7 @@ fn of_what_goes_on_when_the_command_ends_what_was_seen_is_learned() {
     );
     let script = script(&dir, "server", &text);
     nearfirst(&state, &["run", "--"]).arg(&script).run().succeeds();
-    fs::write(&go, "go\n").expect("it reads");
+    writer_of(&go).write_all(b"go\n").expect("it reads");
     let shown = nearfirst(&state, &["trees", "show"]).arg(&script).run();
     shown.succeeds();
     assert!(shown.text().contains("settings"), "{}", shown.text());
@@ -376,8 +379,8 @@ fn two_runs_at_once_both_learn_and_neither_waits_for_the_other() {
     let listed = || nearfirst(&state, &["trees"]).run().text();
     assert!(listed().contains("/second") && listed().contains("/third"), "{}", listed());
     nearfirst(&state, &["trees", "forget", "third"]).run().succeeds().is_quiet();
-    fs::write(&gate, "go").expect("it reads");
-    assert!(held.wait().expect("ended").success());
+    writer_of(&gate).write_all(b"go").expect("it reads");
+    assert!(end_of(&mut held).success());
     assert!(listed().contains("/first") && listed().contains("/second"), "{}", listed());
     assert!(!listed().contains("/third"), "{}", listed());
     assert_eq!(names(&state), ["trees", "trees.lock"]);

@@ -295,13 +295,10 @@ fn begun_on_a_terminal_it_ends_with_it() {
     skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("python3"));
     let (ground, state) = (Ground::new(), state());
     let command = command(ground.disk.path(), &state);
-    let mut terminal = Command::new("python3");
-    terminal.args(["-c", TERMINAL]).arg(command.get_program()).args(command.get_args());
-    terminal.env("NEARFIRST_STATE", state.path());
-    let output = terminal.output().expect("the machine allows it");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "ended with 0\n", "{said}");
+    let mut terminal = cmd("python3", ["-c", TERMINAL]).arg(command.get_program());
+    terminal = command.get_args().fold(terminal, testkit::Cmd::arg);
+    let output = terminal.env("NEARFIRST_STATE", state.path()).run();
+    output.succeeds().prints("ended with 0\n");
 }
 
 /// Runs a command on a terminal, which is gone once it has said something.

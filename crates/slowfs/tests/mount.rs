@@ -13,7 +13,9 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use slowfs::{Counts, Options, Profile, Rule, parse_rules};
-use testkit::{Facility, FileSystem, LoopDisk, SlowDir, evict, noise, resident_bytes, skip_unless};
+use testkit::{
+    Facility, FileSystem, LoopDisk, SlowDir, evict, noise, resident_bytes, skip_unless, until,
+};
 
 const PAGE: u64 = 4096;
 const EIO: i32 = 5;
@@ -167,9 +169,7 @@ fn a_read_that_hangs_holds_up_nobody_and_ends_with_new_rules() {
     let path = dir.create("a", &content);
     let other = dir.create("b", "other");
     let reader = thread::spawn(move || fs::read(path).unwrap());
-    while dir.stats().file("a").reads == 0 {
-        thread::yield_now();
-    }
+    until("it is being read", || dir.stats().file("a").reads > 0);
     assert_eq!(fs::read(other).unwrap(), b"other");
     assert!(!reader.is_finished());
     dir.mount().set_rules(Vec::new());
@@ -183,9 +183,7 @@ fn unmounting_ends_what_hangs_and_what_is_open() {
     let path = dir.create("a", noise(4096, 1));
     let open = open_direct(&path);
     let reader = thread::spawn(move || read_page(&open, 0).map(|_| open));
-    while dir.stats().total.reads == 0 {
-        thread::yield_now();
-    }
+    until("it is being read", || dir.stats().total.reads > 0);
     let source = dir.source().to_owned();
     dir.mount().unmount().unwrap();
     // Answered or cut off, by which of the two came first; then the connection is gone.

@@ -1,9 +1,13 @@
 //! Waiting for what another process or thread brings about.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::process::{Child, ExitStatus};
 use std::sync::mpsc;
 use std::time::Duration;
+
+use rustix::fs::OFlags;
 
 const LOOKS_EVERY: Duration = Duration::from_millis(10);
 /// Longer than anything takes on a busy machine.
@@ -19,6 +23,31 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 #[track_caller]
 pub fn until(what: &str, happened: impl FnMut() -> bool) {
     assert!(happens_within(A_MINUTE, happened), "it has not happened in a minute: {what}");
+}
+
+/// The writing end of a FIFO, once somebody waits to read it.
+#[track_caller]
+pub fn writer_of(fifo: impl AsRef<Path>) -> File {
+    let fifo = fifo.as_ref();
+    let mut options = File::options();
+    options.write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let mut writer = None;
+    until(&format!("{} is read", fifo.display()), || {
+        writer = options.open(fifo).ok();
+        writer.is_some()
+    });
+    writer.expect("it was opened")
+}
+
+/// Waits for a process to end, as [`until`] does.
+#[track_caller]
+pub fn end_of(child: &mut Child) -> ExitStatus {
+    let mut status = None;
+    until("it ends", || {
+        status = child.try_wait().expect("a child");
+        status.is_some()
+    });
+    status.expect("it has ended")
 }
 
 /// Waits, but not for ever, until the machine and the groups of this process have memory for what is

@@ -11,8 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use testkit::{
-    Dir, FileSystem, LoopDisk, Program, cmd, evict, happens_within, is_resident, noise, until,
-    until_memory_suffices,
+    Dir, FileSystem, LoopDisk, Program, cmd, end_of, evict, happens_within, is_resident, noise,
+    until, until_memory_suffices, writer_of,
 };
 
 /// Who runs the programs: what a test itself opens, as root, is not learned from with them.
@@ -112,7 +112,7 @@ impl Watch {
 
     pub(crate) fn end(mut self, signal: &str) -> String {
         self.signal(signal);
-        self.child.wait().expect("the machine allows it");
+        end_of(&mut self.child);
         self.said()
     }
 }
@@ -241,7 +241,7 @@ impl Ground {
         let mut script = command.spawn().expect("the machine allows it");
         self.gate.let_through(half_way);
         self.end.let_through(at_the_end);
-        script.wait().expect("the machine allows it");
+        end_of(&mut script);
     }
 }
 
@@ -263,9 +263,8 @@ impl Gate {
 
     /// Waits until a program has come to it, calls `meanwhile`, and lets it through.
     pub(crate) fn let_through(&self, meanwhile: impl FnOnce()) {
-        // A FIFO is opened when both ends are.
-        let opened = fs::File::options().write(true).open(self.path());
+        let mut gate = writer_of(self.path());
         meanwhile();
-        opened.and_then(|mut gate| gate.write_all(b"go\n")).expect("the program reads it");
+        gate.write_all(b"go\n").expect("the program reads it");
     }
 }
