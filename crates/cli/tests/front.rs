@@ -1,7 +1,8 @@
 //! The process in front of the one that works, which is there where something is mounted that may
 //! not answer: signals that come to it, and how it ends.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::process::{Child, ExitStatus};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use slowfs::Options;
-use testkit::{Dir, Facility, PidsCgroup, Program, SlowDir, cmd, skip_unless, until};
+use testkit::{Dir, Facility, PidsCgroup, Program, SlowDir, cmd, end_of, skip_unless, until};
 
 const NEARFIRST: &str = env!("CARGO_BIN_EXE_nearfirst");
 
@@ -20,7 +21,9 @@ const WORK: &str = "mkfifo go && echo $PPID > worker && read line < go";
 struct Run {
     front: Child,
     worker: Pid,
-    dir: Dir,
+    /// It goes before the pipe: who has not opened that by then does not wait at it.
+    _dir: Dir,
+    go: File,
     _slow: SlowDir,
 }
 
@@ -36,7 +39,8 @@ impl Run {
         let front = command.into_command().process_group(0).spawn().expect("started");
         let worker = worker(&dir);
         assert_ne!(worker, Pid::from_child(&front), "nothing stands in front of it");
-        Self { front, worker, dir, _slow: slow }
+        let go = File::options().read(true).write(true).open(dir.join("go")).expect("ours");
+        Self { front, worker, _dir: dir, go, _slow: slow }
     }
 
     fn tell(&self, signal: Signal) {
@@ -44,13 +48,20 @@ impl Run {
     }
 
     fn go_on(&self) {
-        fs::write(self.dir.join("go"), "go\n").expect("it is read");
+        (&self.go).write_all(b"go\n").expect("there is room");
     }
 
     fn end(mut self) -> ExitStatus {
-        let status = self.front.wait().expect("ended");
+        let status = end_of(&mut self.front);
         until("the worker is gone", || test_kill_process(self.worker).is_err());
         status
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.front.kill().ok();
+        self.front.wait().ok();
     }
 }
 
@@ -166,7 +177,7 @@ fn a_run_is_broken_off_while_it_waits_for_a_dead_mount() {
     until("it hangs", || children(Pid::from_child(&front)).any(hangs));
     kill_process(Pid::from_child(&front), Signal::TERM).expect("it lives");
     // The front by itself would end by the signal, and later.
-    assert_eq!(front.wait().expect("ended").code(), Some(143));
+    assert_eq!(end_of(&mut front).code(), Some(143));
     slow.mount().set_rules(Vec::new());
     assert_eq!(reader.join().expect("no panic").expect("it can be read"), b"text");
 }
@@ -187,7 +198,7 @@ fn a_run_is_broken_off_while_its_command_cannot_be_begun() {
     until("it is being begun", || slow.stats().file("program").reads > 0);
     kill_process(Pid::from_child(&front), Signal::TERM).expect("it lives");
     // The front by itself would end by the signal, and later.
-    assert_eq!(front.wait().expect("ended").code(), Some(143));
+    assert_eq!(end_of(&mut front).code(), Some(143));
     assert_eq!(fs::read_dir(temporary.path()).expect("a folder").count(), 0);
     slow.mount().set_rules(Vec::new());
 }
