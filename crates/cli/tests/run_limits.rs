@@ -13,6 +13,7 @@ use running::{begin, finish, forget_pages, nearfirst, reader, script};
 use slowfs::Options;
 use testkit::{
     Dir, Facility, MemoryCgroup, PidsCgroup, SlowDir, Tmpfs, cmd, evict, noise, skip_unless, until,
+    until_memory_suffices,
 };
 
 const MIB: u64 = 1 << 20;
@@ -49,6 +50,7 @@ fn no_more_is_fetched_than_memory_has_room_for() {
     assert!(finish(begin(&state, &flags, &script)).status.success());
     evict_all(&slow);
     let group = MemoryCgroup::new(LIMIT);
+    until_memory_suffices();
     let run = nearfirst(&state, &["run"]).arg(flags[0]).arg("--").arg(&script);
     let mut command = group.wrap(run).into_command();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -15,6 +15,7 @@ use running::{FILES, forget_pages, nearfirst};
 use slowfs::{Options, Stats};
 use testkit::{
     Dir, Facility, SlowDir, cmd, copy_program, evict, noise, program, skip_unless, until,
+    until_memory_suffices,
 };
 
 /// A shell under another name, so that it is a program of its own, and a slow folder that it reads.
@@ -46,6 +47,7 @@ impl Prompted {
 
     /// Starts a program, has it read the first file and wait.
     fn begin(&self, program: &Path) -> Child {
+        until_memory_suffices();
         let mut command =
             nearfirst(&self.state, &["run", "--"]).arg(program).arg("-").into_command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -144,6 +146,7 @@ fn names_of_any_bytes_are_learned_fetched_and_shown() {
     );
     let trace = dir.join("trace");
     let begin = || {
+        until_memory_suffices();
         let run = nearfirst(&state, &["run", "--record"]).arg(&trace);
         let mut command = run.arg("--").arg("python3").arg(&reader).arg(slow.path()).into_command();
         command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")

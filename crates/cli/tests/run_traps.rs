@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use running::{Sentinel, begin, finish, has_come, nearfirst, script, spawn};
 use slowfs::{Fault, Options, Profile, Rule};
-use testkit::{Cmd, Dir, Facility, SlowDir, cmd, evict, noise, skip_unless, until};
+use testkit::{
+    Cmd, Dir, Facility, SlowDir, cmd, evict, noise, skip_unless, until, until_memory_suffices,
+};
 
 /// Files that are there whatever becomes of the others.
 const SOUND: usize = 2;
@@ -112,6 +114,7 @@ fn what_became_a_link_to_a_file_that_the_user_may_not_read_is_not_read() {
     open.link("trap", &secret);
     [&secret, &sound].iter().for_each(evict);
     slow.reset();
+    until_memory_suffices();
     let child = spawn(as_nobody());
     until("what is sound is fetched", || has_come(&slow.stats(), "sound"));
     let output = finish(child);
@@ -270,6 +273,7 @@ fn what_is_fetched_on_a_guess_stands_in_no_unmounts_way() {
     (0..FILES).for_each(|at| evict(slow.path().join(format!("f{at}"))));
     slow.reset();
     fs::write(&count, "1").expect("ours");
+    until_memory_suffices();
     run().succeeds().is_quiet();
     assert!(slow.stats().total.reads > 1, "something was fetched");
 }

@@ -19,7 +19,6 @@ pub(crate) fn nearfirst(state: &Dir, args: &[&str]) -> Cmd {
     let mut args = args.to_vec();
     if args.first() == Some(&"run") {
         args.insert(1, "--on-battery");
-        until_memory_suffices();
     }
     let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
     program.cmd(args).env("NEARFIRST_STATE", state.path())
@@ -45,7 +44,9 @@ pub(crate) fn reader() -> (SlowDir, Dir, PathBuf) {
     (slow, dir, script)
 }
 
+/// Starts a command under observation, for which files are to be fetched.
 pub(crate) fn begin(state: &Dir, flags: &[&str], command: &Path) -> Child {
+    until_memory_suffices();
     let cmd = flags.iter().fold(nearfirst(state, &["run"]), testkit::Cmd::arg);
     spawn(cmd.arg("--").arg(command))
 }
