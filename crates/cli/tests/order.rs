@@ -32,10 +32,7 @@ fn the_plan_says_which_time_orders() {
     ground.fill_table(10.0, 1e6);
     // In file order the device is entered twice, and its latency counts as often.
     let path = ground.create_far("striped", 3 << 20, 0);
-    let file = std::fs::File::open(path).unwrap();
-    let mut middle = vec![0; 1 << 20];
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
-    std::os::unix::fs::FileExt::read_exact_at(&file, &mut middle, 1 << 20).unwrap();
+    let _middle = testkit::hold(path, 1 << 20..2 << 20);
     ground.create_far("larger", 6 << 20, 0);
     let by = |plan| stdout(&ground.run(&["order", plan, "striped", "larger"]));
     assert_eq!(by("--plan=best"), "striped\nlarger\n");
