@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::Gid;
 use rustix::thread::set_thread_groups;
-use testkit::{Dir, Facility, Program, cmd, happens_within, make_near, skip_unless, until};
+use testkit::{Dir, Facility, Program, cmd, happens_within, hold, skip_unless, until};
 use watching::{FILE_BYTES, FILES, Ground, NOBODY, Watch, command, state};
 
 /// What is fetched stands in the numbers a while later.
@@ -499,7 +499,7 @@ fn a_dry_run_says_what_it_would_fetch_and_fetches_nothing() {
     ground.run(&watch, 0);
     // What was opened is taken to be near for five seconds.
     assert!(Command::new("sleep").arg("6").status().expect("the machine allows it").success());
-    make_near(ground.file(3), 0..FILE_BYTES);
+    let _near = hold(ground.file(3), 0..FILE_BYTES);
     let before = watch.said().len();
     ground.run_and(0, || {
         until("it says so", || watch.said()[before..].contains("/file7 (40000 bytes, "));

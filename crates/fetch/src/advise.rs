@@ -25,7 +25,7 @@ pub(crate) fn fetch(file: &File, range: Range<u64>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use testkit::{Dir, Facility, evict, is_resident, noise, skip_unless, until};
+    use testkit::{Dir, Facility, evict, noise, skip_unless, until_come};
 
     use super::*;
 
@@ -37,6 +37,6 @@ mod tests {
         let path = dir.create("a", noise(BYTES, 1));
         evict(&path);
         fetch(&File::open(&path).expect("it is there"), 0..BYTES as u64).expect("asked");
-        until("it is in memory", || is_resident(&path, 0..BYTES as u64));
+        until_come(&path, std::iter::once(0..BYTES as u64));
     }
 }

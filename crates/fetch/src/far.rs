@@ -366,7 +366,7 @@ fn ask_for(file: &File, ranges: Vec<Range<u64>>) {
 #[cfg(test)]
 mod tests {
     use testkit::{
-        Dir, Facility, MemoryCgroup, cmd, evict, is_resident, noise, skip_unless, until,
+        Dir, Facility, MemoryCgroup, cmd, evict, is_resident, noise, skip_unless, until_come,
     };
 
     use super::*;
@@ -435,16 +435,15 @@ mod tests {
         let mut far = FarReader::new(&file, &path, &costs, false).expect("begun");
         let pages: Vec<_> = (0..40).map(|n| n * 8 * PAGE..(n * 8 + 1) * PAGE).collect();
         let mut buffer = vec![0; FIRST_BYTES];
-        let mut asked = Vec::new();
+        let mut asked: Vec<usize> = Vec::new();
         for (n, page) in pages.iter().enumerate() {
             let behind = FarReader::behind(pages[n + 1..].iter().cloned());
             far.within(page.start, page.end, behind);
             assert_eq!(far.read(None, page.start, &mut buffer).expect("read"), FIRST_BYTES);
+            let before = asked.last().copied().unwrap_or(0);
             asked.push(pages.iter().filter(|page| page.end <= far.asked_behind).count());
             let (asked, rest) = pages.split_at(asked[n]);
-            until("they are in memory", || {
-                asked.iter().all(|page| is_resident(&path, page.clone()))
-            });
+            until_come(&path, asked[before..].iter().cloned());
             assert!(!rest.iter().any(|page| is_resident(&path, page.clone())), "after {n}");
             assert!(!is_resident(&path, page.end..page.end + PAGE), "nothing between them");
         }

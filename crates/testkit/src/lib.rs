@@ -31,5 +31,7 @@ pub use dir::{Dir, lines, noise};
 pub use facility::{Facility, missing, program, skip};
 pub use limit::{MemoryCgroup, PidsCgroup};
 pub use mount::{FileSystem, LoopDisk, Overlay, SlowDir, Tmpfs};
-pub use page_cache::{Hold, evict, hold, is_resident, lies_in_memory, make_near, resident_bytes};
+pub use page_cache::{
+    Hold, evict, hold, is_resident, lies_in_memory, make_near, resident_bytes, until_come,
+};
 pub use wait::{end_of, happens_within, until, until_memory_suffices, writer_of};

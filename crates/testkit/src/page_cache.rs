@@ -93,6 +93,21 @@ pub fn is_resident(path: impl AsRef<Path>, range: Range<u64>) -> bool {
     wanted.into_iter().all(|n| usize::try_from(n).is_ok_and(|n| pages.get(n) == Some(&true)))
 }
 
+/// Waits until each page of `ranges` has been in memory, not all at once: some hosts take pages of
+/// their guests.
+#[track_caller]
+pub fn until_come(path: impl AsRef<Path>, ranges: impl IntoIterator<Item = Range<u64>>) {
+    let path = path.as_ref();
+    let page = page_bytes() as u64;
+    let pages = |range: Range<u64>| range.start / page..range.end.div_ceil(page);
+    let mut missing: Vec<_> = ranges.into_iter().flat_map(pages).collect();
+    crate::wait::until(&format!("{} to come into memory", path.display()), || {
+        let resident = resident_pages(path);
+        missing.retain(|&n| usize::try_from(n).is_ok_and(|n| resident.get(n) != Some(&true)));
+        missing.is_empty()
+    });
+}
+
 /// For each page of the file, whether it is in memory.
 #[track_caller]
 fn resident_pages(path: &Path) -> Vec<bool> {

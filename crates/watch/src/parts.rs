@@ -226,7 +226,7 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
-    use testkit::{Dir, evict, make_near, noise};
+    use testkit::{Dir, evict, hold, noise};
     use tree::{Predicted, Prediction, PredictionId, User};
 
     use super::*;
@@ -253,11 +253,12 @@ mod tests {
         let (large, near) =
             (dir.create("large", noise(8 << 20, 1)), dir.create("near", noise(8 << 20, 2)));
         evict(&large);
+        let _near = hold(&near, 0..8 << 20);
         let mut files = Parts::new(Arc::new(Costs::load()));
         let (reader, other) = (Process(1), Process(2));
         assert!(files.before(&opens(reader, &file(&large))).is_empty());
         assert!(files.before(&opens(reader, &file(&near))).is_empty());
-        make_near(&large, 1 << 20..2 << 20);
+        let _read = hold(&large, 1 << 20..2 << 20);
         assert!(files.before(&Event::Exited { process: other }).is_empty());
         let told = files.before(&Event::Exited { process: reader });
         let expected = Event::Touched {
@@ -281,7 +282,7 @@ mod tests {
                 files.decided(&[fetch(&path, extents.to_vec())]);
             }
             assert!(files.before(&opens(Process(1), &file(&path))).is_empty());
-            make_near(&path, 0..4096);
+            let _read = hold(&path, 0..4096);
             files.before(&Event::Exited { process: Process(1) }).len()
         };
         assert_eq!(told_of("middling", PARTS_BYTES_MIN, None), 1);
@@ -300,10 +301,10 @@ mod tests {
             evict(&path);
             let part = Range { start: 0, end: size / 4 * 3 };
             files.decided(&[fetch(&path, vec![part.clone()])]);
-            make_near(&path, part);
+            let _fetched = hold(&path, part);
             let process = Process(1);
             assert!(files.before(&opens(process, &file(&path))).is_empty());
-            make_near(&path, 0..size);
+            let _read = hold(&path, 0..size);
             let extents = vec![Range { start: 0, end: size }];
             let expected = Event::Touched { process, file: file(&path), extents };
             assert_eq!(files.before(&Event::Exited { process }), [expected], "{name}");
@@ -324,7 +325,7 @@ mod tests {
             folder: Arc::from(&b"/"[..]),
         };
         assert!(files.before(&executed).is_empty());
-        make_near(&program, 0..1 << 20);
+        let _read = hold(&program, 0..1 << 20);
         let extents = vec![Range { start: 0, end: 1 << 20 }];
         let expected = Event::Touched { process, file: file(&program), extents };
         assert_eq!(files.before(&Event::Exited { process }), [expected]);

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt as _;
 
 use proptest::prelude::*;
 use sled::Piece;
-use testkit::{Facility, evict, make_near, skip_unless};
+use testkit::{Facility, evict, hold, make_near, skip_unless, until};
 
 use super::layout::{cut_at_holes, located, pass_over};
 use super::work::{Alarm, Work};
@@ -36,8 +36,15 @@ fn half_near(content: &[u8]) -> Option<tempfile::NamedTempFile> {
         return None;
     }
     let (half, end) = (content.len() as u64 / 2, content.len() as u64);
-    let found = store::resident_ranges(file.as_file(), &[0..half, half..end]);
-    assert_eq!(found.expect("it can be asked"), [(0..half, false), (half..end, true)]);
+    until("half of it is in memory", || {
+        let found = store::resident_ranges(file.as_file(), &[0..half, half..end]);
+        let is_half = found.expect("it can be asked") == [(0..half, false), (half..end, true)];
+        if !is_half {
+            evict(file.path());
+            make_near(file.path(), half..end);
+        }
+        is_half
+    });
     Some(file)
 }
 
@@ -558,7 +565,8 @@ fn what_is_near_with_small_holes_in_it_has_not_left() {
         file.as_file().write_all_at(&piece, at).expect("written");
     }
     evict(file.path());
-    data().filter(|at| *at < 8 * PIECE).for_each(|at| make_near(file.path(), at..at + PIECE));
+    let near = data().filter(|at| *at < 8 * PIECE);
+    let _near: Vec<_> = near.map(|at| hold(file.path(), at..at + PIECE)).collect();
     let costs = Costs::load();
     let source = Source { file: file.as_file(), path: file.path(), costs: &costs };
     let options = ScanOptions { chunk_bytes: 2 << 20, ..ScanOptions::default() };
