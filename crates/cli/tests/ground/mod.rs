@@ -5,13 +5,12 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use rustix::fs::{Advice, fadvise};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -58,9 +57,10 @@ impl Ground {
     }
 
     pub(crate) fn drive_out(path: &Path, near: u64) {
-        let file = File::open(path).unwrap();
-        file.sync_all().unwrap();
-        fadvise(&file, near, None, Advice::DontNeed).unwrap();
+        if !testkit::lies_in_memory(path) {
+            testkit::evict(path);
+            testkit::make_near(path, 0..near);
+        }
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {

@@ -99,9 +99,15 @@ fn resident(file: &File, range: Range<u64>) -> io::Result<Vec<(Range<u64>, bool)
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
 
     use super::*;
     use crate::local::sys::page_bytes;
+
+    /// It has no name.
+    fn evict(file: &File) {
+        testkit::evict(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    }
 
     /// A file of two megabytes of which one page is in memory; `None` where it cannot be known.
     fn one_page_near(at: u64) -> Option<File> {
@@ -111,8 +117,7 @@ mod tests {
             return None;
         }
         file.write_all(&vec![1; 2 << 20]).expect("written");
-        file.sync_all().expect("synced");
-        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("evicted");
+        evict(&file);
         rustix::fs::fadvise(&file, 0, None, Advice::Random).expect("advised");
         file.read_at(&mut [0], at * page_bytes()).expect("read");
         Some(file)
@@ -145,8 +150,7 @@ mod tests {
         }
         let content = vec![1; usize::try_from(whole.end).expect("it fits in memory")];
         file.write_all(&content).expect("written");
-        file.sync_all().expect("synced");
-        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("evicted");
+        evict(&file);
         reads(&file, whole.end, &Clock::real()).expect("it can be read");
         assert_eq!(resident(&file, whole.clone()).expect("it tells"), [(whole, false)]);
     }
