@@ -6,6 +6,7 @@ import contextlib
 import http.server
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -20,7 +21,12 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE_S = 30
+# Below the ports that the kernel gives to outgoing connections, which so cannot take one between
+# our look and the server's start.
+PORTS = range(20_000, 32_000)
+STARTS_MAX = 3
+# On a busy machine.
+PATIENCE_S = 90
 # The server checks no signature, only that there is one.
 SIGNED = {
     "Authorization": "AWS4-HMAC-SHA256 Credential=k/20260101/us-east-1/s3/aws4_request, "
@@ -41,26 +47,43 @@ def put(url: str, body: bytes, headers: dict[str, str] | None = None) -> None:
     urllib.request.urlopen(request).close()  # noqa: S310
 
 
+def free_port() -> int:
+    for port in random.sample(PORTS, len(PORTS)):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    pytest.fail("no port is free")
+
+
+def answers(server: subprocess.Popen[bytes], port: int) -> bool:
+    """Whether it has come to serve, and has not ended."""
+    waited = threading.Event()
+    for _ in range(PATIENCE_S * 20):
+        with contextlib.suppress(ConnectionError):
+            socket.create_connection(("127.0.0.1", port)).close()
+            break
+        if server.poll() is not None:
+            break
+        waited.wait(0.05)
+    return server.poll() is None
+
+
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    moto = program()
-    if moto is None:
-        pytest.skip("there is no moto_server")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [moto, "-H", "127.0.0.1", "-p", str(port)]
+    moto, mortal = program(), shutil.which("setpriv")
+    if moto is None or mortal is None:
+        pytest.skip("there is no moto_server, or no setpriv")
     quiet = subprocess.DEVNULL
-    with subprocess.Popen(command, stdout=quiet, stderr=quiet) as server:
-        url = f"http://127.0.0.1:{port}"
-        waited = threading.Event()
-        for _ in range(PATIENCE_S * 20):
-            with contextlib.suppress(ConnectionError):
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            waited.wait(0.05)
-        put(f"{url}/bucket", b"")
-        yield url
-        server.kill()
+    for _ in range(STARTS_MAX):
+        port = free_port()
+        command = [mortal, "--pdeathsig", "KILL", moto, "-H", "127.0.0.1", "-p", str(port)]
+        with subprocess.Popen(command, stdout=quiet, stderr=quiet) as server:
+            if answers(server, port):
+                url = f"http://127.0.0.1:{port}"
+                put(f"{url}/bucket", b"")
+                yield url
+                server.kill()
+                return
+    pytest.fail(f"moto_server ended {STARTS_MAX} times")
 
 
 @pytest.fixture

@@ -962,7 +962,7 @@ fn a_mount_that_hangs_in_one_of_many_folders_takes_nothing_from_the_others() {
     mount.set_rules(vec!["*: hang=true".parse().unwrap()]);
     let state = Dir::new();
     let words = ["find", "--wait-max=2"].into_iter().map(OsString::from).chain(words);
-    let find = Program::at(program).cmd(words).dir(tree.at("")).timeout(Duration::from_secs(20));
+    let find = Program::at(program).cmd(words).dir(tree.at("")).timeout(Duration::from_mins(1));
     let output = find.env("NEARFIRST_STATE", state.path()).run();
     mount.set_rules(Vec::new());
     output.ends_with(1).complains("/mount’: ").prints(wanted);

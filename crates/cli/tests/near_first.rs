@@ -300,12 +300,12 @@ fn the_writer_of_a_pipe_is_waited_for_wherever_that_lies() {
     let in_source = slow.source().join("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, in_source, kind, 0o600.into(), 0).expect("made");
     let state = Dir::new();
-    let count = nearfirst(&state, ["grep", "--wait-max=0.2", "-c", "needle"]).arg(&pipe);
+    let count = nearfirst(&state, ["grep", "--wait-max=1", "-c", "needle"]).arg(&pipe);
     let output = std::thread::scope(|scope| {
         let counting = scope.spawn(|| count.run());
         // When this is given up, so would be the other.
         slow.mount().set_rules(vec!["dead: hang=true".parse().expect("a rule")]);
-        nearfirst(&state, ["wc", "--wait-max=2"]).arg(&dead).run().ends_with(1);
+        nearfirst(&state, ["wc", "--wait-max=3"]).arg(&dead).run().ends_with(1);
         slow.mount().set_rules(Vec::new());
         let open = || OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&pipe);
         until("somebody reads", || {

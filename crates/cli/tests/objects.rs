@@ -112,7 +112,7 @@ fn many_sizes_are_asked_for_at_a_time_and_what_has_none_is_counted_in_its_turn()
     let links = names.map(|name| format!("<a href=/{name}>{name}</a>"));
     server.answer("/page.html", Answer::html(&links.concat()));
     // Long enough to be met by the others.
-    let delay = Duration::from_millis(50);
+    let delay = Duration::from_millis(500);
     server.answer("/sized", Answer::bytes("four").delayed(delay));
     // Made anew at each answer.
     let made = |etag: &str| Answer::bytes("seven..").chunked().etag(etag).delayed(delay);

@@ -142,7 +142,7 @@ fn what_is_learned_keeps_within_the_memory_that_it_may_take() {
 #[test]
 fn where_memory_runs_out_who_observes_goes_before_the_command() {
     let state = Dir::new();
-    let text = "for try in {1..200}; do read -r parent < /proc/$PPID/oom_score_adj\n\
+    let text = "for try in {1..1200}; do read -r parent < /proc/$PPID/oom_score_adj\n\
                 [ $parent = 1000 ] && break; sleep 0.05; done\n\
                 read -r own < /proc/self/oom_score_adj; echo $parent $own";
     let own = fs::read_to_string("/proc/self/oom_score_adj").expect("the kernel tells");

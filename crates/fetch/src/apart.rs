@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn the_limit_of_a_call_does_not_count_the_calls_before_it() {
-        let limit = Duration::from_secs(1);
+        let limit = Duration::from_secs(3);
         let costs = Costs::with(Local::new(limit), TableFiles::default(), Clock::real());
         let file = tempfile::tempfile().expect("a file");
         let apart = Apart::new("slow", &file, &costs).expect("a thread");

@@ -325,7 +325,7 @@ fn a_list_that_does_not_come_is_asked_for_again_and_one_that_falls_silent_given_
     server.answer("/a", Answer::bytes("a"));
     let list = format!("{}\n", server.url("/a")).repeat(1000);
     let costs = Arc::new(Costs::load());
-    let options = StoresOptions { answer_max: Duration::from_secs(1), ..StoresOptions::default() };
+    let options = StoresOptions { answer_max: Duration::from_secs(3), ..StoresOptions::default() };
     let stores = Arc::new(Stores::new(Arc::clone(&costs), &options));
     let engine = Engine::new(stores, costs, EngineOptions::default()).expect("threads can be had");
     let named = |list: &str| {
@@ -338,7 +338,7 @@ fn a_list_that_does_not_come_is_asked_for_again_and_one_that_falls_silent_given_
     server.answer("/silent", Answer::bytes(&list).stalls_after(500));
     let found: Vec<_> = named("/silent").iter().collect();
     let [Ok(_), Err(error)] = &found[..] else { panic!("{found:?}") };
-    assert!(error.to_string().contains("no more of it came for 1 s"), "{error}");
+    assert!(error.to_string().contains("no more of it came for 3 s"), "{error}");
 }
 
 #[test]
