@@ -74,6 +74,22 @@ fn a_socks_proxy_is_gone_by_and_resolves_names() {
 }
 
 #[test]
+fn links_of_public_pages_into_a_private_network_are_followed_if_that_is_allowed() {
+    let server = Misbehaving::new();
+    let page = format!("<a href={}>", server.url("/secret"));
+    server.answer("http://public.example/page", Answer::html(&page));
+    server.answer("/secret", Answer::bytes("secret\n"));
+    let proxy = server.endpoint();
+    let variables = [("http_proxy", &*proxy), ("no_proxy", "127.0.0.1")];
+    let links = r"http://public.example/page\a\";
+    let refused = run(&variables, &["cat", links]);
+    assert!(stderr(&refused).contains("127.0.0.1 is in a private network"), "{refused:?}");
+    assert_eq!((refused.status.code(), server.counts("/secret").requests), (Some(1), 0));
+    let allowed = run(&variables, &["cat", "--allow-private-links", links]);
+    assert_eq!((&*stdout(&allowed), &*stderr(&allowed)), ("secret\n", ""));
+}
+
+#[test]
 fn an_address_is_no_name_to_be_resolved_for_a_socks_proxy() {
     for name in ["http://[2001:db8::1]/a", "s3://bucket/a"] {
         let server = Misbehaving::new();

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
 use ground::{Ground, objects, stderr, stdout};
@@ -340,6 +340,43 @@ fn what_a_rank_needs_is_asked_again_while_errors_pass() {
     let names = server.url("/{a,b}");
     let output = ground.run(&["cat", "--order=rank", "--rank=largest", &names]);
     assert_eq!(stdout(&output), "longer\na\n", "{}", stderr(&output));
+}
+
+/// What the last line of `--stats` says went to disk.
+fn went_to_disk(output: &Output) -> String {
+    let said = stderr(output);
+    let end = said.split(" at most, and ").nth(1);
+    let bytes = end.and_then(|end| end.split(" went to disk").next());
+    bytes.unwrap_or_else(|| panic!("{said}")).to_owned()
+}
+
+#[test]
+fn copies_are_whole_with_little_memory_and_go_to_disk_before_only_where_they_may() {
+    const OBJECTS: usize = 16;
+    let (ground, server) = (ground(), Misbehaving::new());
+    let bytes = testkit::noise(6 << 20, 1);
+    for number in 0..OBJECTS {
+        // The last is waited for while others are read.
+        let delay = Duration::from_millis(if number + 1 == OBJECTS { 500 } else { 0 });
+        let answer = Answer::bytes(&bytes).etag("\"e\"").delayed(delay);
+        server.answer(&format!("/{number}"), answer);
+    }
+    let url = server.url(&format!("/{{0..{}}}", OBJECTS - 1));
+    let copy = |flags: &[&str]| {
+        let cp = [&["cp", "-f", "--stats", "--budget=4M"], flags, &[&url, "to/"]].concat();
+        let output = ground.run(&cp);
+        assert!(output.status.success(), "{}", stderr(&output));
+        for number in 0..OBJECTS {
+            let path = ground.path().join(format!("to/{number}"));
+            assert!(fs::read(&path).unwrap() == bytes, "{number}: {}", stderr(&output));
+            fs::remove_file(path).unwrap();
+        }
+        went_to_disk(&output)
+    };
+    assert_eq!(copy(&[]), "0 B");
+    assert_eq!(copy(&["--spill-max=0"]), "0 B");
+    // Which of them holds what the last has to wait for is chance.
+    assert!((0..10).any(|_| copy(&["--spill-max=1G"]) != "0 B"), "nothing is spilled");
 }
 
 #[test]

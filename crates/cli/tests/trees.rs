@@ -65,6 +65,23 @@ fn of_two_recordings_the_second_shows_what_is_gained() {
 }
 
 #[test]
+fn with_little_memory_what_is_read_again_has_left_it() {
+    let (dir, state, trace) = (Dir::new(), Dir::new(), Dir::new());
+    let files: Vec<_> = (0..8).map(|at| dir.create(format!("f{at}"), noise(1 << 20, at))).collect();
+    let names = files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
+    let script = script(&dir, "twice", &format!("cat {names} {names} > /dev/null"));
+    let trace = trace.join("trace");
+    let run = nearfirst(&state, &["run", "--record"]).arg(&trace).arg("--").arg(&script);
+    run.run().succeeds();
+    let misses = |cache| {
+        let rows = rows(&replay(&state).arg("--by=nothing").arg(cache).arg(&trace).run());
+        rows[0]["misses"].as_u64().expect("a count")
+    };
+    let (little, enough) = (misses("--cache=4MiB"), misses("--cache=64MiB"));
+    assert!(little >= enough + 8, "{little} and {enough}");
+}
+
+#[test]
 fn output_of_strace_is_played_as_it_is_and_imported() {
     skip_unless!(Facility::Tool("strace"));
     let (dir, script) = work();
