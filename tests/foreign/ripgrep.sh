@@ -68,11 +68,20 @@ if ! grep -q '^test result' "$folder/log"; then
 fi
 sed -n '/^failures:$/,$p' "$folder/log" | sed -n 's/^    \([a-z0-9_:]*\)$/\1/p' | sort -u >"$folder/failed"
 grep '^test result' "$folder/log"
+if ! grep -q '^test result:.* [1-9][0-9]* passed;' "$folder/log"; then
+    echo "ripgrep.sh: no test passed, so none may have run; see $folder/log" >&2
+    exit 2
+fi
 sed 's/[[:space:]].*//; /^#/d; /^$/d' "$here/ripgrep-expected.txt" | sort -u >"$folder/expected"
 unexpected=$(comm -23 "$folder/failed" "$folder/expected")
 if [ -n "$unexpected" ]; then
     echo "failed, and not expected to:"
     echo "$unexpected"
     exit 1
+fi
+unmet=$(comm -13 "$folder/failed" "$folder/expected")
+if [ -n "$unmet" ]; then
+    echo "expected to fail, and did not:"
+    echo "$unmet"
 fi
 echo "every failure is expected (ripgrep-expected.txt says why)"
