@@ -31,19 +31,28 @@ fn who_waits_for_names_is_told_how_many_are_known_and_from_where_more_come() {
     server.answer("/page.html", Answer::html("<a href=/a>a</a>").delayed(SLOW));
     server.answer("/a", Answer::bytes("text\n"));
     let waits = format!("; waiting for more names from {page}\x1b[?7h");
-    for command in ["ls", "ls --sort=name", "find", "order", "sleds -s", "wc -c"] {
-        let told = at_terminal(&ground, &format!("{command} '{page}\\a\\' > out"));
+    let is_told = |command: &str| {
+        let out = command.replace(' ', "");
+        let told = at_terminal(&ground, &format!("{command} '{page}\\a\\' > {out}"));
         assert!(told.contains(&format!("0 names{waits}")), "{command}: {told:?}");
         let (_, end) = told.rsplit_once("\x1b[?7h").unwrap();
         assert!(end.starts_with("\r\x1b[K"), "{command}: {told:?}");
-        assert!(fs::read_to_string(ground.path().join("out")).unwrap().contains(&link));
-    }
-    for command in ["wc -c", "wc -l"] {
+        assert!(fs::read_to_string(ground.path().join(out)).unwrap().contains(&link));
+    };
+    let is_told_before_counts = |command: &str, count: u64| {
         let told = at_terminal(&ground, &format!("{command} '{page}\\a\\'"));
         assert!(told.contains(&waits), "{command}: {told:?}");
-        let count = if command == "wc -c" { 5 } else { 1 };
         assert!(told.ends_with(&format!("\r\x1b[K{count:>7} {link}\n")), "{command}: {told:?}");
-    }
+    };
+    // Each waits for most of its time.
+    std::thread::scope(|scope| {
+        for command in ["ls", "ls --sort=name", "find", "order", "sleds -s", "wc -c"] {
+            scope.spawn(|| is_told(command));
+        }
+        for (command, count) in [("wc -c", 5), ("wc -l", 1)] {
+            scope.spawn(move || is_told_before_counts(command, count));
+        }
+    });
 }
 
 #[test]

@@ -1409,7 +1409,7 @@ fn short_of_threads_the_same_is_done_by_fewer_or_it_is_said_that_there_are_none(
             PidsCgroup::new(most).run(program.env("NEARFIRST_STATE", state.path()))
         };
         let mut codes = Vec::new();
-        for most in 1..=16 {
+        for most in [1, 2, 3, 4, 5, 6, 8, 12, 16] {
             let output = run(most);
             codes.push(output.code());
             let refused = output.stderr().contains("no threads can be started");
