@@ -69,7 +69,7 @@ for suite in tests/foreign/*.sh; do
     [ -x "$suite" ] || continue
     printf '\n%s\n' "$suite"
     code=0
-    limited 300 "$suite" || code=$?
+    limited 600 "$suite" || code=$?
     case $code in
     0) ;;
     77) skipped "$suite" 'it could not get its sources or tools' ;;
