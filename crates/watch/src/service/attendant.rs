@@ -226,7 +226,7 @@ impl Attendant {
             self.report(say);
         }
         if asked.contains(&Message::Reload) {
-            self.costs.reload().iter().for_each(|warning| say(warning.to_string()));
+            self.costs.reload().iter().for_each(|warning| say(Notice::Line(warning.to_string())));
         }
         if asked.contains(&Message::Save) || self.is_to_save(now) {
             self.keep(say)?;
@@ -524,7 +524,9 @@ mod tests {
         assert_eq!(keeps_cache(&attendant), Some(false));
         dir.create("devices.toml", "no table [");
         let said = tell(&mut attendant);
-        assert!(said.len() == 1 && said[0].contains("set aside as "), "{said:?}");
+        let is_set_aside =
+            matches!(&said[..], [Notice::Line(line)] if line.contains("set aside as "));
+        assert!(is_set_aside, "{said:?}");
         assert_eq!(keeps_cache(&attendant), Some(false), "what is known stays");
     }
 
