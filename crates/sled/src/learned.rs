@@ -2,12 +2,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::quantile::SAMPLES_MAX;
 use crate::samples::{Observation, Samples, is_positive};
 use crate::table::Entry;
 use crate::{Device, DeviceTable};
 
-/// Reads that are kept of a device: as many as a table keeps latencies and bandwidths of each size.
-const READS_MAX: usize = 128;
+/// Reads that are kept of a device until those are forgotten that would not stay in a table either. At least half
+/// are: it keeps the last [`SAMPLES_MAX`] latencies, and bandwidths of each size.
+const READS_MAX: usize = 8 * SAMPLES_MAX;
+/// Calibrations kept that do not stand alone: each has a read at least.
+const ANEW_MAX: usize = SAMPLES_MAX;
 
 /// What was learned of devices, which a table takes over as it is by then ([`DeviceTable::learn`]).
 #[derive(Debug, Clone, Default)]
@@ -17,9 +21,9 @@ pub struct Learned {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lesson {
-    /// What stands in the place of what was known before.
-    anew: Option<Anew>,
-    /// What reads took since then, the latest last, each with when it was, in seconds of Unix time.
+    /// What was found or given, and when, in seconds of Unix time.
+    anew: Vec<(u64, Anew)>,
+    /// What reads took that still count, the latest last, each with when it was.
     reads: VecDeque<(u64, Observation)>,
     /// Whether opening a file anew was seen to leave what was in memory of it.
     keeps_cache: bool,
@@ -29,7 +33,7 @@ pub(crate) struct Lesson {
 #[derive(Debug, Clone)]
 enum Anew {
     /// By a calibration.
-    Found { samples: Box<Samples>, keeps_cache: Option<bool> },
+    Found { samples: Box<Samples>, keeps_cache: Option<bool>, stands_alone: bool },
     /// By somebody's word.
     Given { latency_s: f64, bandwidth: f64 },
 }
@@ -45,7 +49,7 @@ impl Learned {
         if seen.teaches() {
             let lesson = self.lessons.entry(device.clone()).or_default();
             lesson.reads.push_back((now, seen));
-            lesson.forget_early_reads();
+            lesson.keep_latest();
             lesson.updated = now;
         }
     }
@@ -54,8 +58,8 @@ impl Learned {
     pub fn fill(&mut self, device: &Device, latency_s: f64, bandwidth: f64, now: u64) {
         if [latency_s, bandwidth].into_iter().all(is_positive) {
             let lesson = self.lessons.entry(device.clone()).or_default();
-            lesson.reads.clear();
-            lesson.anew = Some(Anew::Given { latency_s, bandwidth });
+            lesson.forget_costs();
+            lesson.anew.push((now, Anew::Given { latency_s, bandwidth }));
             lesson.updated = now;
         }
     }
@@ -66,9 +70,11 @@ impl Learned {
         let Some(Entry { samples, keeps_cache, .. }) = found.entry(device).cloned() else { return };
         let lesson = self.lessons.entry(device.clone()).or_default();
         if stands_alone {
-            lesson.reads.clear();
+            lesson.forget_reads();
         }
-        lesson.anew = Some(Anew::Found { samples: Box::new(samples), keeps_cache });
+        let samples = Box::new(samples);
+        lesson.anew.push((now, Anew::Found { samples, keeps_cache, stands_alone }));
+        lesson.keep_latest();
         lesson.updated = now;
     }
 
@@ -90,52 +96,109 @@ impl Learned {
 }
 
 impl Lesson {
-    fn forget_early_reads(&mut self) {
-        self.reads.drain(..self.reads.len().saturating_sub(READS_MAX));
+    fn forget_costs(&mut self) {
+        self.anew.clear();
+        self.reads.clear();
+    }
+
+    /// What a calibration that stands alone comes after counts no more, but for somebody's word: without that
+    /// it might not stand alone.
+    fn forget_reads(&mut self) {
+        self.anew.retain(|(_, anew)| matches!(anew, Anew::Given { .. }));
+        self.reads.clear();
+    }
+
+    fn keep_latest(&mut self) {
+        self.anew.drain(..self.anew.len().saturating_sub(ANEW_MAX));
+        if self.reads.len() <= READS_MAX {
+            return;
+        }
+        let (mut latencies, mut bandwidths) = (0, [0; 3]);
+        let mut counts = |seen: &Observation| {
+            let latency = seen.first_byte.map(|_| &mut latencies);
+            let bandwidth = seen.bandwidth().map(|(class, _)| &mut bandwidths[class as usize]);
+            let counted = [latency, bandwidth].into_iter().flatten();
+            counted.fold(false, |counts, of_kind| {
+                *of_kind += 1;
+                counts || *of_kind <= SAMPLES_MAX
+            })
+        };
+        let mut kept: VecDeque<_> = VecDeque::with_capacity(READS_MAX);
+        while let Some(read) = self.reads.pop_back() {
+            if counts(&read.1) {
+                kept.push_front(read);
+            }
+        }
+        self.reads = kept;
     }
 
     fn add(&mut self, later: Self) {
-        if later.anew.is_some() {
-            self.anew = later.anew;
-            self.reads.clear();
+        let mut anew = later.anew.iter().map(|(_, anew)| anew);
+        if anew.clone().any(|anew| matches!(anew, Anew::Given { .. })) {
+            self.forget_costs();
+        } else if anew.any(|anew| matches!(anew, Anew::Found { stands_alone: true, .. })) {
+            self.forget_reads();
         }
+        self.anew.extend(later.anew);
         self.reads.extend(later.reads);
-        self.forget_early_reads();
+        self.keep_latest();
         self.keeps_cache |= later.keeps_cache;
         self.updated = self.updated.max(later.updated);
     }
 
     pub(crate) fn is_of_costs(&self) -> bool {
-        self.anew.is_some() || !self.reads.is_empty()
+        !self.anew.is_empty() || !self.reads.is_empty()
     }
 
-    /// Adds it to what is known at `now`, in seconds of Unix time.
+    /// Somebody else knows whether opening a file leaves what is in memory of it.
+    pub(crate) fn saw_no_cache(&mut self) {
+        self.keeps_cache = false;
+    }
+
+    /// Adds it to what is known at `now`, in seconds of Unix time: by the order of time, so that what was
+    /// measured meanwhile is not forgotten for it.
     pub(crate) fn teach(self, known: &mut Entry, now: u64) {
         let known_at = known.dated_by(now);
-        // By the order of time, so that what was measured meanwhile is not forgotten for it.
-        let is_early = |at: u64| self.anew.is_none() && at < known_at;
-        let (early, late): (Vec<_>, Vec<_>) =
-            self.reads.into_iter().partition(|(at, _)| is_early(*at));
-        match self.anew {
-            Some(Anew::Found { samples, keeps_cache }) => {
-                known.samples.renew(*samples);
-                known.keeps_cache = keeps_cache.or(known.keeps_cache);
-            }
-            Some(Anew::Given { latency_s, bandwidth }) => known.samples.set(latency_s, bandwidth),
-            None => {}
+        let anew = self.anew.into_iter().map(|(at, anew)| (at, Step::Anew(anew)));
+        let reads = self.reads.into_iter().map(|(at, seen)| (at, Step::Read(seen)));
+        let mut steps: Vec<_> = anew.chain(reads).collect();
+        steps.sort_by_key(|(at, _)| *at);
+        let late = steps.split_off(steps.partition_point(|(at, _)| *at < known_at));
+        let mut early = Entry::default();
+        for (_, step) in steps {
+            step.teach(&mut early);
+        }
+        early.samples.extend(std::mem::take(&mut known.samples));
+        known.samples = early.samples;
+        known.keeps_cache = known.keeps_cache.or(early.keeps_cache);
+        for (_, step) in late {
+            step.teach(known);
         }
         // What somebody wrote, or a trial showed, stands.
         known.keeps_cache = known.keeps_cache.or(self.keeps_cache.then_some(true));
-        let known_before = std::mem::take(&mut known.samples);
-        for (_, seen) in early {
-            known.samples.observe(seen);
-        }
-        known.samples.extend(known_before);
-        for (_, seen) in late {
-            known.samples.observe(seen);
-        }
         if self.updated > 0 {
             known.updated = self.updated.max(known_at);
+        }
+    }
+}
+
+/// Something that was learned.
+enum Step {
+    Anew(Anew),
+    Read(Observation),
+}
+
+impl Step {
+    fn teach(self, known: &mut Entry) {
+        match self {
+            Self::Anew(Anew::Found { samples, keeps_cache, .. }) => {
+                known.samples.renew(*samples);
+                known.keeps_cache = keeps_cache.or(known.keeps_cache);
+            }
+            Self::Anew(Anew::Given { latency_s, bandwidth }) => {
+                known.samples.set(latency_s, bandwidth);
+            }
+            Self::Read(seen) => known.samples.observe(seen),
         }
     }
 }
@@ -163,6 +226,12 @@ mod tests {
         }
         found.observe_near(disk, 1 << 20, 0.001);
         learned.renew(disk, &found, true, at);
+        learned
+    }
+
+    fn given(disk: &Device, latency_s: f64, at: u64) -> Learned {
+        let mut learned = Learned::default();
+        learned.fill(disk, latency_s, 1e6, at);
         learned
     }
 
@@ -199,22 +268,30 @@ mod tests {
     fn what_is_learned_apart_is_what_a_table_learns() {
         let disk = Device::new("disk:a");
         let mut random = 1_u64;
-        for _ in 0..200 {
+        for _ in 0..100 {
             let (mut whole, mut parts) = (DeviceTable::default(), vec![Learned::default()]);
-            for at in 0..60 {
+            for at in 0..600 {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let (what, bytes) = (random >> 60, 1 << (12 + (random >> 40) % 14));
+                let (what, bytes) = (random >> 56, 1 << (8 + (random >> 40) % 18));
                 let learned = parts.last_mut().expect("never empty");
                 let took = 0.001 * at as f64 + 0.001;
                 match what {
-                    0 => parts.push(Learned::default()),
-                    1 => {
+                    0..8 => parts.push(Learned::default()),
+                    8 => {
                         assert!(whole.fill(&disk, took, 1e6));
                         learned.fill(&disk, took, 1e6, at);
                     }
+                    9..14 => {
+                        let mut found = DeviceTable::default();
+                        (8..what).for_each(|_| found.observe(&disk, read(bytes, took)));
+                        let stands_alone = whole.renew(&disk, found.clone());
+                        learned.renew(&disk, &found, stands_alone, at);
+                    }
                     _ => {
-                        whole.observe(&disk, read(bytes, took));
-                        learned.observe(&disk, read(bytes, took), at);
+                        let first_byte = (random >> 50).is_multiple_of(4).then_some(took);
+                        let seen = Observation { bytes, first_byte, whole: 2.0 * took };
+                        whole.observe(&disk, seen);
+                        learned.observe(&disk, seen, at);
                     }
                 }
                 whole.set_updated(&disk, at);
@@ -226,7 +303,7 @@ mod tests {
             let mut by_parts = taught(parts);
             let mut at_once = taught([all]);
             for table in [&mut by_parts, &mut at_once] {
-                table.set_updated(&disk, 59);
+                table.set_updated(&disk, 599);
             }
             assert_eq!(by_parts, whole);
             assert_eq!(at_once, whole);
@@ -245,10 +322,33 @@ mod tests {
     fn a_run_of_days_keeps_so_many_reads() {
         let disk = Device::new("disk:a");
         let learned = reads(&disk, 100_000, 1.0, 10);
-        assert_eq!(learned.lessons[&disk].reads.len(), READS_MAX);
+        assert!(learned.lessons[&disk].reads.len() <= READS_MAX);
         let mut twice = learned.clone();
         twice.add(learned);
-        assert_eq!(twice.lessons[&disk].reads.len(), READS_MAX);
+        assert!(twice.lessons[&disk].reads.len() <= READS_MAX);
+    }
+
+    #[test]
+    fn a_calibration_that_could_not_be_saved_does_not_hide_a_later_one() {
+        let disk = Device::new("disk:a");
+        let late = || calibrated(&disk, 11, 0.01, 600);
+        for early in [calibrated(&disk, 11, 9.0, 100), given(&disk, 9.0, 100)] {
+            let table = taught([late(), early]);
+            assert!((latency(&table, &disk) - 0.01).abs() < 1e-9);
+            assert_eq!(table.updated(&disk), Some(600));
+        }
+    }
+
+    #[test]
+    fn what_was_seen_of_a_cache_gives_way_to_what_the_table_below_says() {
+        let disk = Device::new("fuse:a");
+        let below =
+            DeviceTable::from_toml("version = 1\n[device.\"fuse:a\"]\nkeeps_cache = false\n");
+        let mut learned = Learned::default();
+        learned.saw_cache_kept(&disk);
+        let mut table = DeviceTable::default();
+        table.learn(learned, &below.expect("a table"), 1000);
+        assert_eq!(table.keeps_cache(&disk), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Quantiles that forget: they follow load.
 
 /// Samples kept. With [`DECAY`] the oldest weighs 7 % of the newest.
-const SAMPLES_MAX: usize = 32;
+pub(crate) const SAMPLES_MAX: usize = 32;
 /// Weight of a sample relative to the one after it: half is forgotten after eight.
 const DECAY: f64 = 0.917;
 

@@ -31,6 +31,14 @@ impl Observation {
     pub(crate) fn teaches(&self) -> bool {
         self.bytes > 0 && is_positive(self.whole) && self.first_byte.is_none_or(is_positive)
     }
+
+    /// The bandwidth that it teaches, if it does.
+    pub(crate) fn bandwidth(&self) -> Option<(SizeClass, f64)> {
+        let flowing = self.whole - self.first_byte.unwrap_or(0.0);
+        let flows = self.first_byte.is_none() || self.bytes >= FLOW_BYTES_MIN;
+        let bandwidth = (self.bytes as f64 / flowing).min(BANDWIDTH_MAX);
+        (flows && flowing > 0.0).then_some((SizeClass::of(self.bytes), bandwidth))
+    }
 }
 
 /// How much is read at once: bandwidth is kept apart for each.
@@ -69,11 +77,8 @@ impl Samples {
         if let Some(first_byte) = seen.first_byte {
             self.latency_s.push(first_byte.min(seen.whole));
         }
-        let flowing = seen.whole - seen.first_byte.unwrap_or(0.0);
-        let flows = seen.first_byte.is_none() || seen.bytes >= FLOW_BYTES_MIN;
-        if flows && flowing > 0.0 {
-            let bandwidth = (seen.bytes as f64 / flowing).min(BANDWIDTH_MAX);
-            self.bandwidth[SizeClass::of(seen.bytes) as usize].push(bandwidth);
+        if let Some((class, bandwidth)) = seen.bandwidth() {
+            self.bandwidth[class as usize].push(bandwidth);
         }
     }
 

@@ -182,8 +182,12 @@ impl DeviceTable {
     /// been learned here. `below` is the table that this one lies over: where that knows of a device
     /// what is newer, or all that is known, it is added to that.
     pub fn learn(&mut self, learned: Learned, below: &Self, now: u64) {
-        for (device, lesson) in learned.into_lessons() {
-            let below = below.entry(&device).filter(|_| lesson.is_of_costs());
+        for (device, mut lesson) in learned.into_lessons() {
+            let below = below.entry(&device);
+            if below.is_some_and(|below| below.keeps_cache.is_some()) {
+                lesson.saw_no_cache();
+            }
+            let below = below.filter(|_| lesson.is_of_costs());
             let known = self.entries.entry(device).or_default();
             if let Some(below) = below
                 && (known.samples.is_empty() || below.dated_by(now) > known.dated_by(now))
