@@ -86,7 +86,8 @@ impl Costs {
     }
 
     /// Loads the device tables anew, for what others measured or wrote since. What was learned here and is
-    /// not saved counts beside it. What is wrong with the tables is returned, and leaves what is known.
+    /// not saved counts beside it. What is wrong with either table is returned, and leaves what is known of both,
+    /// until the next time.
     pub fn reload(&self) -> Vec<Warning> {
         let (mut table, warnings) = self.read_tables();
         if warnings.is_empty() {
