@@ -193,6 +193,11 @@ fn what_nobody_named_and_has_nothing_to_read_is_passed_over() {
     let at = disk.path().display();
     let said = format!("nearfirst calibrate: {at}: passed over: no file of at least");
     assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+    // Other devices of the machine may fail.
+    let is_note = |line: &str| line.contains(": passed over: ");
+    if stderr(&output).lines().all(is_note) {
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
     let output = ground.run(&["calibrate", BRIEF[0], BRIEF[1], disk.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1), "it is named: {}", stderr(&output));
 }

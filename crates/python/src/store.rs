@@ -151,7 +151,9 @@ impl Asks {
         let known = entry.version.clone();
         let entry =
             if entry.size.is_some() { entry } else { self.stat(entry.name.clone()).await? };
-        if known.is_some() && known != entry.version {
+        let is_same =
+            |known: &nearfirst::Version| entry.version.as_ref().is_some_and(|it| known.is_same(it));
+        if known.is_some_and(|known| !is_same(&known)) {
             return Err(Error::Changed { name: entry.name });
         }
         let unsized_ =

@@ -1,6 +1,6 @@
 //! Names in a list, as text is written on other systems, too.
 
-use store::{Cutter, Name};
+use store::{Cutter, Name, NoList};
 
 /// No path and no URL in use is longer; what has no separator for so long is no list.
 const NAME_BYTES_MAX: usize = 1 << 20;
@@ -24,6 +24,13 @@ pub struct Names {
     is_begun: bool,
     /// Whether a carriage return at the end of a line is a part of that.
     has_returns: bool,
+}
+
+fn reason(why: NoList) -> String {
+    match why {
+        NoList::LateNul => why.to_string(),
+        NoList::TooLong(_) => format!("no list: {why}"),
+    }
 }
 
 impl Default for Names {
@@ -52,7 +59,7 @@ impl Names {
     /// # Errors
     /// Why it is no list.
     pub fn of(&mut self, chunk: &[u8]) -> Result<Vec<Name>, String> {
-        self.cutter.push(chunk).map_err(|why| why.to_string())?;
+        self.cutter.push(chunk).map_err(reason)?;
         if memchr::memchr(0, chunk).is_some() && self.is_utf16() {
             let reason = "no list: it is UTF-16, and names are UTF-8; `iconv -f UTF-16 -t UTF-8` makes it a list";
             return Err(reason.to_owned());
@@ -61,7 +68,7 @@ impl Names {
             self.has_returns = self.all_return();
         }
         let mut names = Vec::new();
-        while let Some(name) = self.cutter.next_name().map_err(|why| why.to_string())? {
+        while let Some(name) = self.cutter.next_name().map_err(reason)? {
             let name = name.to_vec();
             names.extend(self.named(name));
         }

@@ -26,7 +26,7 @@ pub enum NoList {
     #[error("a NUL in a list of lines: names end all with NUL, or none")]
     LateNul,
     /// More came than a name can hold.
-    #[error("no list: more than {0} bytes without a separator")]
+    #[error("more than {0} bytes without a separator")]
     TooLong(usize),
 }
 

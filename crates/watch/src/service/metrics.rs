@@ -37,7 +37,7 @@ impl Metrics {
     pub(crate) fn new(file: PathBuf) -> io::Result<Self> {
         may_be_replaced(&file)?;
         if !file.parent().is_some_and(Path::is_dir) {
-            return Err(io::Error::other("its folder is missing"));
+            return Err(io::Error::new(io::ErrorKind::NotFound, "its folder is missing"));
         }
         Ok(Self { file, written_at: None, is_said: false })
     }

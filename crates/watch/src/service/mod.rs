@@ -113,11 +113,10 @@ impl ServiceError {
     /// later or room on a disk; usage and rights stay as they are, and one service is enough.
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::System(system::Error::Refused { .. })
-            | Self::Rights { .. }
-            | Self::Runs { .. }
-            | Self::Metrics { .. } => false,
-            Self::System(_) | Self::State { .. } | Self::Io(_) => true,
+            Self::System(error) => error.may_pass(),
+            Self::Metrics { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            Self::Rights { .. } | Self::Runs { .. } => false,
+            Self::State { .. } | Self::Io(_) => true,
         }
     }
 }

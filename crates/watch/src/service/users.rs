@@ -100,6 +100,8 @@ struct Attendant {
     waiting: Vec<u8>,
     /// Whether messages were dropped since, and it was not told.
     has_lost: bool,
+    /// Whether it was to be told that the device table changed, and there was no room.
+    is_to_reload: bool,
     /// Whether its user has other groups than it: it ends once nothing waits.
     is_outgrown: bool,
     active: Duration,
@@ -284,6 +286,7 @@ impl Users {
             pipe,
             waiting: Vec::new(),
             has_lost: false,
+            is_to_reload: false,
             is_outgrown: false,
             active: now,
         };
@@ -428,10 +431,14 @@ impl Attendant {
             // Of an error the next flush tells, too.
             self.flush().ok();
         }
-        // That the device table changed is told once, in a few bytes.
-        if self.waiting.len() >= WAITING_MAX && !matches!(message, Message::Reload) {
-            self.has_lost = true;
-            return 1;
+        if self.waiting.len() >= WAITING_MAX {
+            let is_reload = *message == Message::Reload;
+            self.is_to_reload |= is_reload;
+            self.has_lost |= !is_reload;
+            return u64::from(!is_reload);
+        }
+        if std::mem::take(&mut self.is_to_reload) {
+            put(&Message::Reload, &mut self.waiting);
         }
         if std::mem::take(&mut self.has_lost) {
             let event = Event::Lost { process: None };

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use store::{Costs, Kind};
 use tree::{Event, Identity, User};
 
@@ -73,6 +74,12 @@ pub enum Error {
         /// Why none is found.
         why: String,
     },
+    /// What was asked for is made up by the kernel.
+    #[error("{}: no file system to listen to: its files hold no data that could be fetched", path.display())]
+    NoData {
+        /// The path.
+        path: PathBuf,
+    },
     /// A file system that was asked for cannot be listened to.
     #[error("{}: its file system cannot be listened to: {source}", path.display())]
     NoMark {
@@ -81,6 +88,20 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl Error {
+    /// Whether it may do well if it is tried again.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Refused { source, .. } => {
+                let is_short = |short: Errno| source.raw_os_error() == Some(short.raw_os_error());
+                [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS].into_iter().any(is_short)
+            }
+            Self::NoData { .. } => false,
+            Self::NoPlace { .. } | Self::NoMark { .. } => true,
+        }
+    }
 }
 
 /// Sees what all programs do; of this process and what it starts, nothing is told.
@@ -147,8 +168,7 @@ impl System {
     /// [`Error`]; of file systems that nobody named, those that cannot be listened to are passed over.
     pub fn new(mut scope: Scope, costs: Arc<Costs>) -> Result<Self, Error> {
         scope.excluded = places::excluded(&scope, &costs);
-        let points = places::points(&scope, &costs)
-            .map_err(|(path, error)| Error::NoPlace { path, why: error.reason() })?;
+        let points = places::points(&scope, &costs)?;
         for path in &mut scope.on {
             *path = places::real(path, &costs).unwrap_or_else(|| path.clone());
         }

@@ -7,6 +7,7 @@ use rustix::fs::{Dev, makedev};
 use sled::DeviceTable;
 use store::{Backing, Costs, Mount, Mounts};
 
+use super::Error;
 use super::fanotify::What;
 use super::opens::Ground;
 
@@ -38,20 +39,19 @@ pub(crate) struct Place {
     pub(crate) may_stall: bool,
 }
 
-/// Where the file systems are mounted that the paths of a scope lie on; or the first path of which that
-/// cannot be told, and why.
-pub(crate) fn points(
-    scope: &Scope,
-    costs: &Costs,
-) -> Result<Vec<PathBuf>, (PathBuf, store::Error)> {
-    let point = |path: &PathBuf| match costs.local().stat(path)? {
-        status if status.backing == Backing::Pseudo => Err(store::Error::refused(
-            path.as_path(),
-            "its files hold no data that could be fetched",
-        )),
-        status => Ok(status.mount),
+/// Where the file systems are mounted that the paths of a scope lie on.
+///
+/// # Errors
+/// [`Error::NoPlace`], [`Error::NoData`] of the first path of which that cannot be told.
+pub(crate) fn points(scope: &Scope, costs: &Costs) -> Result<Vec<PathBuf>, Error> {
+    let point = |path: &PathBuf| match costs.local().stat(path) {
+        Ok(status) if status.backing == Backing::Pseudo => {
+            Err(Error::NoData { path: path.clone() })
+        }
+        Ok(status) => Ok(status.mount),
+        Err(error) => Err(Error::NoPlace { path: path.clone(), why: error.reason() }),
     };
-    scope.on.iter().map(|path| point(path).map_err(|error| (path.clone(), error))).collect()
+    scope.on.iter().map(point).collect()
 }
 
 /// Sets points to where the paths of a scope lie by now. What is mounted again when somebody asks for it is
