@@ -565,6 +565,21 @@ mod tests {
     }
 
     #[test]
+    fn what_root_wrote_of_a_cache_stands_against_what_a_run_saw_before() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        let disk = Device::new("fuse:a");
+        let costs = Costs::with(Local::default(), files.clone(), Clock::real());
+        costs.saw_cache_kept(&disk);
+        let roots = "version = 1\n[device.\"fuse:a\"]\nkeeps_cache = false\n";
+        fs::create_dir_all(files.system.parent().expect("a folder")).expect("made");
+        fs::write(&files.system, roots).expect("written");
+        costs.save().expect("saved");
+        let (table, _) = files.load(&Local::default());
+        assert_eq!(table.keeps_cache(&disk), Some(false));
+    }
+
+    #[test]
     fn a_calibration_that_is_not_to_be_saved_is_not_saved_with_what_is() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = files(folder.path());
