@@ -9,7 +9,7 @@ use fetch::scheduler::Limits;
 use futures::{FutureExt as _, StreamExt as _};
 use nearfirst_set::{Member, MemberError, Recalls, Set, SetOptions, Spec};
 use store::wrap::{Call, Fault, Faulty, Pace, Recording, Throttled};
-use store::{Costs, Error, Name, Store, Stores, StoresOptions};
+use store::{Clock, Costs, Error, Local, Name, Store, Stores, StoresOptions, TableFiles};
 use testkit::{Dir, noise, until};
 
 /// Files that the store is to list or to be asked for.
@@ -48,7 +48,9 @@ impl Ground {
         for number in 0..FILES {
             dir.create(format!("far/{number}"), noise(BYTES, number));
         }
-        let costs = Arc::new(Costs::load());
+        // What is known of this machine's disk would have few requests made at a time.
+        let files = TableFiles::at(dir.join("devices.toml"));
+        let costs = Arc::new(Costs::with(Local::default(), files, Clock::real()));
         let plain = Stores::new(Arc::clone(&costs), &StoresOptions::default());
         let files = plain.of(&Name::from("file:///")).expect("it is known");
         let recording = Recording::new(wrap(files));
@@ -237,19 +239,23 @@ fn what_came_before_a_fault_is_not_fetched_again() {
 #[test]
 fn a_store_that_serves_one_read_at_a_time_is_waited_for() {
     let pace = Pace { bytes_per_second: Some(20_000_000), reads_max: 1 };
-    let mut served = None;
-    let ground = Ground::new(|files| {
-        let recording = Recording::new(files);
-        served = Some(recording.clone());
-        Arc::new(Throttled::new(Arc::new(recording), pace))
+    // Mostly two reads are begun at once; what the first taught may come before.
+    let several_waited = (0..20).any(|_| {
+        let mut served = None;
+        let ground = Ground::new(|files| {
+            let recording = Recording::new(files);
+            served = Some(recording.clone());
+            Arc::new(Throttled::new(Arc::new(recording), pace))
+        });
+        let came = Came::of(&ground.listed(), FILES + 1);
+        assert!(came.failed.is_empty(), "{came:?}");
+        let served = served.expect("it was put there");
+        // Who reads has all before its connection is let go of.
+        until("all is let go of", || served.recorded().under_way == 0);
+        let served = served.recorded();
+        assert_eq!(served.under_way_max, 1);
+        assert_eq!(served.bytes, FILES * BYTES as u64);
+        ground.recording.recorded().under_way_max > 1
     });
-    let came = Came::of(&ground.listed(), FILES + 1);
-    assert!(came.failed.is_empty(), "{came:?}");
-    let served = served.expect("it was put there");
-    // Who reads has all before its connection is let go of.
-    until("all is let go of", || served.recorded().under_way == 0);
-    let served = served.recorded();
-    assert_eq!(served.under_way_max, 1);
-    assert_eq!(served.bytes, FILES * BYTES as u64);
-    assert!(ground.recording.recorded().under_way_max > 1, "several wait");
+    assert!(several_waited);
 }
