@@ -19,8 +19,8 @@ const SWEPT_MAX: u32 = 8;
 const SWEPT_BYTES_MAX: u64 = 4 << 20;
 
 /// A server that turns away as many requests as were in flight, and brings nothing meanwhile, turns away
-/// all: it is left alone for a while. Where fewer were in flight so many tell. One that turns away some, of
-/// which the others come, is asked less at a time.
+/// all: it is left alone for a while. Where fewer were in flight so many tell. Of one that turns
+/// away some, of which the others come, `refusals.rs` says whether it is asked less at a time.
 const REFUSED_IN_TURN_MIN: u32 = 4;
 
 /// The bytes that paces are told of.
