@@ -6,11 +6,14 @@ mod ground;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use ground::{Ground, objects, stderr, stdout};
+use rustix::fs::{major, minor};
 use serde_json::{Value, json};
-use testkit::{Facility, skip_unless};
+use testkit::{Cmd, Facility, FileSystem, LoopDisk, cmd, skip_unless};
 
 /// Has `grep` read from the device, and something happen before it reads on.
 fn while_grep_runs(ground: &Ground, happens: impl FnOnce()) {
@@ -114,4 +117,139 @@ fn a_table_of_a_later_version_is_passed_over_and_stays() {
     assert!(!output.status.success() && told.contains(refused), "{told}");
     assert_eq!(fs::read_to_string(&file).unwrap(), later);
     assert!(!file.with_extension("toml.broken").exists());
+}
+
+/// A machine whose disks have names and say which they are, as the test has it: the first is the one that is
+/// mounted. Its table is beside it.
+struct Machine {
+    ground: Ground,
+    disk: LoopDisk,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let (ground, disk) = (Ground::new(), LoopDisk::new(FileSystem::Ext4, 64 << 20));
+        fs::write(disk.path().join("file"), vec![b'x'; 2 << 20]).unwrap();
+        Self { ground, disk }
+    }
+
+    fn has(&self, disks: &[(&str, &str)]) {
+        fs::remove_dir_all(self.ground.path().join("sys")).ok();
+        for (name, says) in disks {
+            self.ground.create(format!("sys/class/block/{name}/device/wwid"), says);
+        }
+        let under = fs::metadata(self.disk.path()).unwrap().dev();
+        let numbers = self.ground.path().join("sys/dev/block");
+        fs::create_dir_all(&numbers).unwrap();
+        let numbers = numbers.join(format!("{}:{}", major(under), minor(under)));
+        symlink(format!("../../class/block/{}", disks[0].0), numbers).unwrap();
+    }
+
+    fn run(&self, args: &[&str]) -> testkit::Output {
+        let text = "mount --bind sys /sys && exec \"$@\"";
+        let shell = cmd("unshare", ["-m", "sh", "-c", text, "sh"]).dir(self.ground.path());
+        let program = shell.arg(env!("CARGO_BIN_EXE_nearfirst"));
+        let program = program.env("NEARFIRST_STATE", self.ground.state()).env("LC_ALL", "C.UTF-8");
+        args.iter().fold(program, Cmd::arg).run()
+    }
+
+    fn calibrates(&self) {
+        let path = self.disk.path().to_str().unwrap();
+        self.run(&["calibrate", "--seconds", "0.2", path]).ends_with(0).is_quiet();
+    }
+
+    /// What is known of a device, from where, and where it is mounted.
+    fn device(&self, name: &str) -> (Value, Value, Value) {
+        let text = self.run(&["devices", "--json"]).text();
+        let mut rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let row =
+            rows.find(|row| row["device"] == name).unwrap_or_else(|| panic!("{name}: {text}"));
+        let points = &row["mount_points"];
+        (row["latency_s"]["p50"].clone(), row["source"].clone(), points[0]["text"].clone())
+    }
+
+    fn table(&self) -> String {
+        fs::read_to_string(self.file()).unwrap()
+    }
+
+    fn file(&self) -> PathBuf {
+        self.ground.state().join("devices.toml")
+    }
+}
+
+#[test]
+fn what_was_measured_of_another_disk_that_had_the_name_is_not_believed() {
+    skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("unshare"));
+    let machine = Machine::new();
+    machine.has(&[("sda", "naa.1\n")]);
+    machine.calibrates();
+    let table = machine.table();
+    assert!(table.contains("identity = \"naa.1\"\n"), "{table}");
+    let known = machine.device("disk:sda");
+    assert!(known.0.is_number() && known.1 == "measured", "{known:?}");
+    for another in ["naa.2\n", ""] {
+        machine.has(&[("sda", another)]);
+        let row = machine.device("disk:sda");
+        assert!(row.0.is_null() && row.1 == "another_disk", "{another:?}: {row:?}");
+        let text = machine.run(&["devices"]).text();
+        let line = text.lines().find(|line| line.starts_with("disk:sda ")).unwrap();
+        assert!(line.contains("  ?  of another disk  "), "{text}");
+    }
+    assert_eq!(machine.table(), table, "it may come back");
+    machine.has(&[("sda", "naa.1\n")]);
+    assert_eq!(machine.device("disk:sda"), known);
+    machine.has(&[("sda", "naa.2\n")]);
+    machine.calibrates();
+    assert_eq!(machine.device("disk:sda").1, "measured");
+    let table = machine.table();
+    assert!(table.contains("\"naa.2\"") && !table.contains("\"naa.1\""), "{table}");
+}
+
+#[test]
+fn what_is_known_of_a_disk_goes_by_the_name_that_it_has() {
+    skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("unshare"));
+    let machine = Machine::new();
+    let at = machine.disk.path().to_str().unwrap();
+    let entry = |name: &str, says: &str, latency_s: f64| {
+        let [latencies, bandwidths] = [latency_s, 1e6].map(|value| vec![value; 30]);
+        format!(
+            "[device.\"disk:{name}\"]\nupdated = 5\nidentity = \"{says}\"\n\
+             latency_s = {latencies:?}\nbandwidth_small = {bandwidths:?}\n"
+        )
+    };
+    let table = format!("version = 1\n{}{}", entry("sda", "A", 1.0), entry("sdb", "B", 2.0));
+    fs::write(machine.file(), table).unwrap();
+    let measured = |latency_s: f64, point: Value| (json!(latency_s), json!("measured"), point);
+    machine.has(&[("sda", "A"), ("sdb", "B")]);
+    assert_eq!(machine.device("disk:sda"), measured(1.0, json!(at)));
+    machine.has(&[("sdb", "A"), ("sda", "B")]);
+    assert_eq!(machine.device("disk:sdb"), measured(1.0, json!(at)));
+    assert_eq!(machine.device("disk:sda"), measured(2.0, Value::Null));
+    // Time for the fewest reads, which are added to what is known of the same disk.
+    let glance = machine.run(&["calibrate", "--json", "--seconds", "0.000001", at]);
+    let found: Value = serde_json::from_str(glance.text().lines().last().unwrap()).unwrap();
+    assert_eq!((&found["device"], &found["latency_s"]["p50"]), (&json!("disk:sdb"), &json!(1.0)));
+    let table = nearfirst::DeviceTable::from_toml(&machine.table()).unwrap();
+    let noted: Vec<_> = table.identities().map(|(disk, says)| (disk.name(), says)).collect();
+    assert_eq!(noted, [("disk:sda", "B"), ("disk:sdb", "A")]);
+}
+
+#[test]
+fn what_somebody_wrote_is_believed_of_whatever_disk_has_the_name() {
+    skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("unshare"));
+    let machine = Machine::new();
+    let by_hand = "version = 1\n[device.\"disk:sda\"]\nhas_stubs = false\nlatency_s = [0.5]\n";
+    fs::write(machine.file(), by_hand).unwrap();
+    for says in ["A", "B"] {
+        machine.has(&[("sda", says)]);
+        let known = machine.device("disk:sda");
+        assert_eq!((&known.0, &known.1), (&json!(0.5), &json!("given")));
+    }
+    assert_eq!(machine.table(), by_hand);
+    machine.calibrates();
+    assert!(machine.table().contains("identity = \"B\""), "{}", machine.table());
+    machine.has(&[("sda", "A")]);
+    machine.calibrates();
+    let table = machine.table();
+    assert!(table.contains("has_stubs = false\nidentity = \"A\""), "{table}");
 }

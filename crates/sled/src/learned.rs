@@ -90,6 +90,12 @@ impl Learned {
         }
     }
 
+    /// The devices of whose costs something was learned.
+    pub fn devices(&self) -> impl Iterator<Item = &Device> {
+        let of_costs = self.lessons.iter().filter(|(_, lesson)| lesson.is_of_costs());
+        of_costs.map(|(device, _)| device)
+    }
+
     pub(crate) fn into_lessons(self) -> impl Iterator<Item = (Device, Lesson)> {
         self.lessons.into_iter()
     }

@@ -24,9 +24,22 @@ pub(crate) struct Entry {
     pub(crate) keeps_cache: Option<bool>,
     has_stubs: Option<bool>,
     pub(crate) updated: u64,
+    /// What the disk said of itself that this was learned of; `None` where nobody noted that.
+    identity: Option<String>,
+    /// Whether the name is another disk's here, of which this says nothing. It is not written down.
+    is_of_another: bool,
 }
 
 impl Entry {
+    /// What it says of the disk that has its name here: of another's, what somebody wrote by hand.
+    fn of_this_disk(self) -> Self {
+        if self.is_of_another {
+            Self { has_stubs: self.has_stubs, ..Self::default() }
+        } else {
+            self
+        }
+    }
+
     /// The date as it is read at `now`: see [`DeviceTable::known_by`].
     pub(crate) fn dated_by(&self, now: u64) -> u64 {
         if self.updated > now { SOMETIME } else { self.updated }
@@ -46,7 +59,7 @@ impl DeviceTable {
     /// Learns from a read. Readings that are not finite or not positive teach nothing.
     pub fn observe(&mut self, device: &Device, seen: Observation) {
         if seen.teaches() {
-            self.entries.entry(device.clone()).or_default().samples.observe(seen);
+            self.entry_mut(device).samples.observe(seen);
         }
     }
 
@@ -65,8 +78,7 @@ impl DeviceTable {
     /// Values that are not finite or not positive teach nothing.
     pub fn observe_near(&mut self, device: &Device, bytes: u64, seconds: f64) {
         if bytes > 0 && is_positive(seconds) {
-            let entry = self.entries.entry(device.clone()).or_default();
-            entry.samples.observe_near(bytes, seconds);
+            self.entry_mut(device).samples.observe_near(bytes, seconds);
         }
     }
 
@@ -92,7 +104,58 @@ impl DeviceTable {
     }
 
     pub(crate) fn entry(&self, device: &Device) -> Option<&Entry> {
-        self.entries.get(device)
+        self.entries.get(device).filter(|entry| !entry.is_of_another)
+    }
+
+    /// The entry of a device, to add to what is known of it: what is another disk's gives way.
+    fn entry_mut(&mut self, device: &Device) -> &mut Entry {
+        let entry = self.entries.entry(device.clone()).or_default();
+        *entry = std::mem::take(entry).of_this_disk();
+        entry
+    }
+
+    /// The devices of which is noted what their disks said of themselves, with that.
+    pub fn identities(&self) -> impl Iterator<Item = (&Device, &str)> {
+        self.entries.iter().filter_map(|(device, entry)| Some((device, entry.identity.as_deref()?)))
+    }
+
+    /// Notes what the disk says of itself that has the name of `device`, if it says anything.
+    pub fn set_identity(&mut self, device: &Device, says: &str) {
+        if !says.is_empty() {
+            self.entry_mut(device).identity = Some(says.to_owned());
+        }
+    }
+
+    /// Puts what is known of disks under the names that they have now: `here` are those of this machine, with
+    /// what they say of themselves. What is known by a name that another disk has now, and of none that is
+    /// here, is kept, but not believed, until that other is measured.
+    pub fn find_disks(&mut self, here: &BTreeMap<Device, String>) {
+        let has_moved = |device: &Device, entry: &mut Entry| {
+            entry.identity.as_ref().is_some_and(|noted| here.get(device) != Some(noted))
+        };
+        let mut left = Vec::new();
+        for (device, entry) in self.entries.extract_if(.., has_moved).collect::<Vec<_>>() {
+            let is_it = |(_, says): &(&Device, &String)| Some(*says) == entry.identity.as_ref();
+            let mut found = here.iter().filter(is_it).map(|(device, _)| device);
+            // Two that say the same are not told apart.
+            match (found.next(), found.next()) {
+                (Some(now), None) if !self.entries.contains_key(now) => {
+                    self.entries.insert(now.clone(), entry);
+                }
+                _ => left.push((device, entry)),
+            }
+        }
+        for (device, entry) in left {
+            let (is_of_another, has_stubs) = (here.contains_key(&device), entry.has_stubs);
+            let known = self.entries.entry(device);
+            let known = known.or_insert(Entry { is_of_another, ..entry });
+            known.has_stubs = known.has_stubs.or(has_stubs);
+        }
+    }
+
+    /// Whether what is known by the name of `device` is another disk's, and so is not believed.
+    pub fn is_of_another(&self, device: &Device) -> bool {
+        self.entries.get(device).is_some_and(|entry| entry.is_of_another)
     }
 
     /// Forgets a device.
@@ -105,7 +168,7 @@ impl DeviceTable {
     /// would be forgotten anyhow, its reads are added to those. Whether it stands alone.
     pub fn renew(&mut self, device: &Device, mut found: Self) -> bool {
         let Some(found) = found.entries.remove(device) else { return true };
-        let known = self.entries.entry(device.clone()).or_default();
+        let known = self.entry_mut(device);
         known.keeps_cache = found.keeps_cache.or(known.keeps_cache);
         known.samples.renew(found.samples)
     }
@@ -118,7 +181,7 @@ impl DeviceTable {
         if ![latency_s, bandwidth].into_iter().all(is_positive) {
             return false;
         }
-        self.entries.entry(device.clone()).or_default().samples.set(latency_s, bandwidth);
+        self.entry_mut(device).samples.set(latency_s, bandwidth);
         true
     }
 
@@ -130,13 +193,13 @@ impl DeviceTable {
 
     /// Records what a trial showed for [`DeviceTable::keeps_cache`].
     pub fn set_keeps_cache(&mut self, device: &Device, keeps: bool) {
-        self.entries.entry(device.clone()).or_default().keeps_cache = Some(keeps);
+        self.entry_mut(device).keeps_cache = Some(keeps);
     }
 
     /// Whether a file of this device that has a size but no blocks is a stub
     /// whose data must be recalled; `None` where nobody said. Written by hand.
     pub fn has_stubs(&self, device: &Device) -> Option<bool> {
-        self.entry(device).and_then(|entry| entry.has_stubs)
+        self.entries.get(device).and_then(|entry| entry.has_stubs)
     }
 
     /// When `device` was last learned about, in seconds of Unix time; `None` where nobody knows.
@@ -168,7 +231,13 @@ impl DeviceTable {
     /// says beside costs, by hand or by a trial, stays, and so do costs of which the later one says nothing.
     pub fn merge(&mut self, other: Self) {
         for (device, theirs) in other.entries {
-            let ours = self.entries.remove(&device).unwrap_or_default();
+            let unknown = || Entry { is_of_another: theirs.is_of_another, ..Entry::default() };
+            let ours = self.entries.remove(&device).unwrap_or_else(unknown);
+            let (ours, theirs) = if ours.is_of_another == theirs.is_of_another {
+                (ours, theirs)
+            } else {
+                (ours.of_this_disk(), theirs.of_this_disk())
+            };
             let (newer, older) =
                 if ours.updated > theirs.updated { (ours, theirs) } else { (theirs, ours) };
             let keeps_cache = newer.keeps_cache.or(older.keeps_cache);
@@ -188,11 +257,12 @@ impl DeviceTable {
                 lesson.saw_no_cache();
             }
             let below = below.filter(|_| lesson.is_of_costs());
-            let known = self.entries.entry(device).or_default();
+            let known = self.entry_mut(&device);
             if let Some(below) = below
                 && (known.samples.is_empty() || below.dated_by(now) > known.dated_by(now))
             {
                 known.samples.clone_from(&below.samples);
+                known.identity.clone_from(&below.identity);
                 known.updated = below.updated;
             }
             lesson.teach(known, now);
@@ -276,6 +346,8 @@ struct RowText {
     keeps_cache: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     has_stubs: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    identity: Option<String>,
     #[serde(default)]
     latency_s: Vec<f64>,
     #[serde(default)]
@@ -296,6 +368,7 @@ impl RowText {
             updated: entry.updated,
             keeps_cache: entry.keeps_cache,
             has_stubs: entry.has_stubs,
+            identity: entry.identity.clone(),
             latency_s: latency_s.samples().to_vec(),
             bandwidth_small: small.samples().to_vec(),
             bandwidth_medium: medium.samples().to_vec(),
@@ -322,6 +395,8 @@ impl RowText {
             keeps_cache: self.keeps_cache,
             has_stubs: self.has_stubs,
             updated: self.updated,
+            identity: self.identity.filter(|says| !says.is_empty()),
+            is_of_another: false,
         })
     }
 }
@@ -524,6 +599,7 @@ mod tests {
         table.observe_near(&odd, 1 << 20, 0.001);
         table.set_keeps_cache(&odd, true);
         table.set_updated(&odd, 1_700_000_000);
+        table.set_identity(&odd, "t10.ATA  a \"disk\"");
         assert!(table.fill(&Device::memory(), 175e-9, 48e6));
         assert_eq!(DeviceTable::from_toml(&table.to_toml()).expect("our own text"), table);
     }
@@ -569,5 +645,85 @@ mod tests {
             ours.merge(theirs);
             assert_eq!((ours.keeps_cache(&a), ours.has_stubs(&a)), (Some(false), Some(false)));
         }
+    }
+
+    /// A table of disks, each known since a time, with what it said of itself and its latency.
+    fn of_disks<'a>(known: impl IntoIterator<Item = (&'a str, u64, &'a str, f64)>) -> DeviceTable {
+        let mut table = DeviceTable::default();
+        for (name, updated, says, latency_s) in known {
+            let disk = Device::new(name);
+            assert!(table.fill(&disk, latency_s, 1.0));
+            table.set_updated(&disk, updated);
+            table.set_identity(&disk, says);
+        }
+        table
+    }
+
+    fn here<const N: usize>(disks: [(&str, &str); N]) -> BTreeMap<Device, String> {
+        disks.map(|(name, says)| (Device::new(name), says.to_owned())).into()
+    }
+
+    fn latency_of(table: &DeviceTable, name: &str) -> Option<f64> {
+        table.estimate(&Device::new(name), 1).map(|estimate| estimate.latency.p50)
+    }
+
+    #[test]
+    fn what_is_known_of_disks_goes_where_they_are() {
+        let known = of_disks([("a", 1, "A", 1.0), ("b", 2, "B", 2.0), ("c", 3, "", 3.0)]);
+        let cases = [
+            (here([]), [Some(1.0), Some(2.0), Some(3.0), None]),
+            (here([("a", "A"), ("b", "B"), ("c", "C")]), [Some(1.0), Some(2.0), Some(3.0), None]),
+            (here([("a", "B"), ("b", "A")]), [Some(2.0), Some(1.0), Some(3.0), None]),
+            (here([("a", "B"), ("d", "A")]), [Some(2.0), None, Some(3.0), Some(1.0)]),
+            // Another in its place, one that says nothing, and one of which there are two.
+            (here([("a", "C"), ("b", "")]), [None, None, Some(3.0), None]),
+            (here([("a", "B"), ("d", "B")]), [None, Some(2.0), Some(3.0), None]),
+            // What says nothing of its disk is believed, and gives way to nothing.
+            (here([("a", "C"), ("c", "A")]), [None, Some(2.0), Some(3.0), None]),
+        ];
+        for (here, expected) in cases {
+            let mut table = known.clone();
+            table.find_disks(&here);
+            let found = ["a", "b", "c", "d"].map(|name| latency_of(&table, name));
+            assert_eq!(found.map(|known| known.map(f64::round)), expected, "{here:?}");
+            let is_of_another = table.is_of_another(&Device::new("a"));
+            assert_eq!(is_of_another, expected[0].is_none(), "{here:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_another_disks_is_kept_until_this_one_is_measured() {
+        let (a, mut table) = (Device::new("a"), of_disks([("a", 10, "A", 1.0)]));
+        table.set_keeps_cache(&a, true);
+        let by_hand = table.to_toml().replace("keeps_cache", "has_stubs = true\nkeeps_cache");
+        let mut table = DeviceTable::from_toml(&by_hand).expect("a table");
+        let written = table.to_toml();
+        table.find_disks(&here([("a", "B")]));
+        assert_eq!((table.keeps_cache(&a), table.has_stubs(&a)), (None, Some(true)));
+        assert!(!table.is_learned(&a) && table.updated(&a).is_none());
+        assert_eq!(table.to_toml(), written);
+        let mut learned = Learned::default();
+        learned.observe(&a, read(1 << 20, Some(3.0), 4.0), 5);
+        assert_eq!(learned.devices().collect::<Vec<_>>(), [&a]);
+        let below = table.clone();
+        table.learn(learned, &below, 20);
+        assert_eq!(latency_of(&table, "a").map(f64::round), Some(3.0));
+        assert_eq!((table.keeps_cache(&a), table.has_stubs(&a)), (None, Some(true)));
+        assert!(table.identities().next().is_none() && !table.is_of_another(&a));
+    }
+
+    #[test]
+    fn of_two_tables_the_one_that_knows_this_disk_counts() {
+        let (mut anothers, this) =
+            (of_disks([("a", 20, "A", 1.0)]), of_disks([("a", 10, "B", 2.0)]));
+        anothers.find_disks(&here([("a", "B")]));
+        for (mut below, above) in [(anothers.clone(), this.clone()), (this, anothers.clone())] {
+            below.merge(above);
+            assert_eq!(latency_of(&below, "a").map(f64::round), Some(2.0));
+            assert_eq!(below.identities().collect::<Vec<_>>(), [(&Device::new("a"), "B")]);
+        }
+        let mut nothing = DeviceTable::default();
+        nothing.merge(anothers);
+        assert!(nothing.is_of_another(&Device::new("a")));
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use sled::{Device, DeviceTable, Learned, TableError};
 
+use crate::local::block;
 use crate::own_folder::named_state_folder;
 use crate::{Clock, Error, Local, Name, Readers, StateFolder, io_reason, state_folder};
 
@@ -159,7 +160,11 @@ fn write(path: &Path, learned: Learned, below: &DeviceTable) -> io::Result<()> {
         Err(Warning::Later { source, .. }) => return Err(io::Error::other(source)),
         Err(Warning::Io { source, .. }) => return Err(source),
     };
+    let identities = identities(learned.devices());
     table.learn(learned, below, Clock::real().unix_s());
+    for (device, says) in identities {
+        table.set_identity(&device, &says);
+    }
     table.keep_latest(DEVICES_MAX);
     folder.write_whole(name, table.to_toml().as_bytes())
 }
@@ -209,7 +214,7 @@ fn read(folder: &StateFolder, path: &Path) -> Result<DeviceTable, Warning> {
         }
         broken(source.into())
     })?;
-    Ok(without_secrets(table))
+    Ok(with_disks_found(without_secrets(table)))
 }
 
 /// Gives a broken table another name, which is returned.
@@ -241,6 +246,23 @@ fn without_secrets(mut table: DeviceTable) -> DeviceTable {
         table.forget(device);
     }
     table
+}
+
+/// With what is known of disks under the names that they have now. All disks are asked only where one has
+/// another's name.
+fn with_disks_found(mut table: DeviceTable) -> DeviceTable {
+    let is_anothers = |(device, noted): (&Device, &str)| {
+        block::identity(device).is_some_and(|says| says != noted)
+    };
+    if table.identities().any(is_anothers) {
+        table.find_disks(&block::identities());
+    }
+    table
+}
+
+/// What disks say of themselves, of those among these devices.
+fn identities<'a>(devices: impl Iterator<Item = &'a Device>) -> Vec<(Device, String)> {
+    devices.filter_map(|device| Some((device.clone(), block::identity(device)?))).collect()
 }
 
 #[cfg(test)]

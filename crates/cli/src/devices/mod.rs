@@ -17,7 +17,8 @@ pub(crate) use row::Row;
 ///
 /// Every device behind a mount, and every other one that the device table knows: the latency of
 /// its first byte, in the median and as nine times in ten; its bandwidth, in the median, for reads
-/// of three sizes; since when that is known; and where it is mounted. No mount is touched but those
+/// of three sizes; since when that is known, or "of another disk" where the table knows only one that had the
+/// name at an earlier boot; and where it is mounted. No mount is touched but those
 /// that the device tables lie on, and these are waited for no longer than 10 seconds, so a dead one does not
 /// matter.
 #[derive(clap::Args, Debug)]
@@ -101,6 +102,7 @@ fn cells(row: &Row, now_s: u64) -> [String; 8] {
 fn measured(row: &Row, now_s: u64) -> String {
     match row.source {
         row::Source::Unknown => "never".to_owned(),
+        row::Source::AnotherDisk => "of another disk".to_owned(),
         row::Source::Assumed => "assumed".to_owned(),
         row::Source::NfsStatistics => "by NFS".to_owned(),
         row::Source::Given => "given".to_owned(),

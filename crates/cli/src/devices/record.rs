@@ -34,6 +34,7 @@ pub(crate) fn device(row: &Row) -> DeviceRecord<'_> {
             Source::NfsStatistics => "nfs_statistics",
             Source::Given => "given",
             Source::Assumed => "assumed",
+            Source::AnotherDisk => "another_disk",
             Source::Unknown => "unknown",
         },
         updated_unix_s: row.updated_s,

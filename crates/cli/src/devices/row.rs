@@ -20,6 +20,8 @@ pub(crate) enum Source {
     Given,
     /// What memory is taken to be until it is measured.
     Assumed,
+    /// There is none: what the table has is of another disk, which had the name.
+    AnotherDisk,
     /// There is none.
     Unknown,
 }
@@ -56,6 +58,7 @@ impl Row {
         let updated_s = table.updated(device);
         let is_listed = table.devices().any(|listed| listed == device);
         let source = match (latency.is_some(), table.is_learned(device)) {
+            (false, _) if table.is_of_another(device) => Source::AnotherDisk,
             (false, _) => Source::Unknown,
             (true, true) => Source::Measured,
             (true, false) if !is_listed => Source::Assumed,

@@ -1,7 +1,7 @@
 //! Which device a mount stands on, by a name that as a rule outlives a reboot: the kernel may give disks that it
-//! finds at the same time each other's.
+//! finds at the same time each other's, so that what disks say of themselves is told, too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -13,6 +13,10 @@ use super::mounts::{Backing, Mount, Mounts};
 
 /// How deep loop devices, device-mapper tables and overlays may be stacked.
 const DEPTH_MAX: usize = 8;
+/// Where block devices say which they are, whatever their names; the first that says something counts. So do
+/// `nvme`, SCSI and SATA, virtio, memory cards, device-mapper tables and arrays.
+const IDENTITIES: [&str; 6] =
+    ["wwid", "device/wwid", "serial", "device/serial", "dm/uuid", "md/uuid"];
 
 /// The device that the files of `mount` come from.
 pub(crate) fn device_of(mount: &Mount, mounts: &Mounts) -> Device {
@@ -46,7 +50,7 @@ fn device_within(mount: &Mount, mounts: &Mounts, depth: usize) -> Device {
         }
         Backing::Disk | Backing::FarDisk | Backing::Fuse => block_name(mount).map_or_else(
             || Device::new(format!("{}:{source}", mount.fs_type)),
-            |name| Device::new(Blocks::of_this_machine().device(&name, depth)),
+            |name| Device::new(Blocks::of_this_machine().device(&name)),
         ),
     }
 }
@@ -66,6 +70,17 @@ fn layer_devices(mount: &Mount, mounts: &Mounts, depth: usize) -> BTreeSet<Strin
         devices.remove(Device::memory().name());
     }
     devices
+}
+
+/// What the disk that is a device says of itself: nothing, where it says nothing. `None` where the device is
+/// none of this machine's disks.
+pub(crate) fn identity(device: &Device) -> Option<String> {
+    Blocks::of_this_machine().identity(device)
+}
+
+/// All disks of this machine, with what they say of themselves.
+pub(crate) fn identities() -> BTreeMap<Device, String> {
+    Blocks::of_this_machine().identities()
 }
 
 /// The files that the block device of a mount is made of.
@@ -106,28 +121,78 @@ impl Blocks<'static> {
 }
 
 impl Blocks<'_> {
-    /// The device that the block device `name` really is: through partitions,
-    /// loop devices and device-mapper tables over a single disk.
-    fn device(&self, name: &str, depth: usize) -> String {
+    /// The device that the block device `name` really is.
+    fn device(&self, name: &str) -> String {
+        self.called(&self.beneath(name, DEPTH_MAX))
+    }
+
+    /// The block device that one really is: through partitions, and device-mapper tables over a single disk.
+    fn beneath(&self, name: &str, depth: usize) -> String {
         if depth == 0 {
-            return format!("disk:{name}");
+            return name.to_owned();
         }
         if let Some(disk) = self.partitioned(name) {
-            return self.device(&disk, depth - 1);
+            return self.beneath(&disk, depth - 1);
         }
+        let slaves = self.slaves(name);
+        let beneath: BTreeSet<String> =
+            slaves.iter().map(|slave| self.beneath(slave, depth - 1)).collect();
+        match beneath.len() {
+            1 => beneath.into_iter().next().expect("it has one"),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// The device that a block device is which lies on no other.
+    fn called(&self, name: &str) -> String {
         if let Some(image) = self.image_of_loop(name) {
             return format!("loop:{}", image.display());
         }
-        let beneath: BTreeSet<String> =
-            self.slaves(name).iter().map(|slave| self.device(slave, depth - 1)).collect();
-        match beneath.len() {
-            0 => format!("disk:{name}"),
-            1 => beneath.into_iter().next().expect("it has one"),
-            _ => match std::fs::read_to_string(self.folder(name).join("dm/name")) {
-                Ok(table) => format!("dm:{}", table.trim_end_matches('\n')),
-                Err(_) => format!("md:{name}"),
-            },
+        if self.slaves(name).is_empty() {
+            return format!("disk:{name}");
         }
+        match self.table_of(name) {
+            Some(table) => format!("dm:{table}"),
+            None => format!("md:{name}"),
+        }
+    }
+
+    /// See [`identity`].
+    fn identity(&self, device: &Device) -> Option<String> {
+        let (family, name) = device.name().split_once(':')?;
+        match family {
+            "disk" | "md" => self.says_of_itself(name),
+            "dm" => {
+                let is_it = |block: &String| self.table_of(block).as_deref() == Some(name);
+                self.says_of_itself(&self.names().find(is_it)?)
+            }
+            _ => None,
+        }
+    }
+
+    /// See [`identities`].
+    fn identities(&self) -> BTreeMap<Device, String> {
+        let is_one = |name: &String| !self.is_path(name) && self.beneath(name, DEPTH_MAX) == *name;
+        let disks = self.names().filter(is_one);
+        let known = disks.filter_map(|name| {
+            let device = Device::new(self.called(&name));
+            (!device.is_of("loop")).then_some((device, self.says_of_itself(&name)?))
+        });
+        known.collect()
+    }
+
+    /// What a block device says of itself; `None` where there is none of this name.
+    fn says_of_itself(&self, name: &str) -> Option<String> {
+        let folder = self.folder(name);
+        if name.contains('/') || !folder.exists() {
+            return None;
+        }
+        let says = IDENTITIES.iter().find_map(|file| {
+            let says = std::fs::read(folder.join(file)).ok()?;
+            let says = String::from_utf8_lossy(&says).trim().to_owned();
+            (!says.is_empty()).then_some(says)
+        });
+        Some(says.unwrap_or_default())
     }
 
     /// The files that a block device is made of.
@@ -156,6 +221,22 @@ impl Blocks<'_> {
         Some(link.parent()?.file_name()?.to_str()?.to_owned())
     }
 
+    /// Whether it is one of the paths to a disk of `nvme`, which has another name.
+    fn is_path(&self, name: &str) -> bool {
+        std::fs::read(self.folder(name).join("hidden")).is_ok_and(|says| says.starts_with(b"1"))
+    }
+
+    /// The name of a device-mapper table.
+    fn table_of(&self, name: &str) -> Option<String> {
+        let table = std::fs::read_to_string(self.folder(name).join("dm/name")).ok()?;
+        Some(table.trim_end_matches('\n').to_owned())
+    }
+
+    /// All block devices.
+    fn names(&self) -> impl Iterator<Item = String> {
+        names_in(&self.sys.join("class/block"))
+    }
+
     /// The file that a loop device shows.
     fn image_of_loop(&self, name: &str) -> Option<PathBuf> {
         let mut path = std::fs::read(self.folder(name).join("loop/backing_file")).ok()?;
@@ -165,9 +246,13 @@ impl Blocks<'_> {
 
     /// The block devices that one is made of by a table.
     fn slaves(&self, name: &str) -> Vec<String> {
-        let entries = std::fs::read_dir(self.folder(name).join("slaves")).into_iter().flatten();
-        entries.filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.to_owned())).collect()
+        names_in(&self.folder(name).join("slaves")).collect()
     }
+}
+
+fn names_in(folder: &Path) -> impl Iterator<Item = String> + use<> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    entries.filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.to_owned()))
 }
 
 #[cfg(test)]
@@ -265,9 +350,44 @@ mod tests {
             ("dm-2", "loop:/a/disk.img"),
             ("md0", "md:md0"),
         ] {
-            assert_eq!(blocks.device(name, DEPTH_MAX), device);
+            assert_eq!(blocks.device(name), device);
         }
         assert_eq!(blocks.images("dm-2", DEPTH_MAX), [Path::new("/a/disk.img")]);
         assert!(blocks.images("dm-1", DEPTH_MAX).is_empty());
+    }
+
+    #[test]
+    fn disks_say_which_they_are_and_what_lies_on_them_says_nothing_of_itself() {
+        let sys = blocks();
+        for (file, says) in [
+            ("pci/block/sda/device/wwid", "naa.5000\n"),
+            ("pci/block/sda/serial", "not asked\n"),
+            ("pci/block/sda/sda1/uuid", "a partition's\n"),
+            ("pci/block/sdb/wwid", "\n"),
+            ("pci/block/sdb/serial", " t10 a  b\t\n"),
+            ("virtual/block/loop0/serial", "a loop device's\n"),
+            ("virtual/block/dm-0/dm/uuid", "CRYPT-1\n"),
+            ("virtual/block/dm-1/dm/uuid", "LVM-1\n"),
+            ("virtual/block/md0/md/uuid", ""),
+        ] {
+            sys.create(format!("devices/{file}"), says);
+        }
+        let blocks = Blocks { sys: sys.path() };
+        let known = [
+            ("disk:sda", "naa.5000"),
+            ("disk:sdb", "t10 a  b"),
+            ("dm:volumes-home", "LVM-1"),
+            ("md:md0", ""),
+        ];
+        let known = known.map(|(device, says)| (Device::new(device), says.to_owned()));
+        for (device, says) in &known {
+            assert_eq!(blocks.identity(device).as_ref(), Some(says), "{device}");
+        }
+        assert_eq!(blocks.identities(), BTreeMap::from(known));
+        for none in ["disk:sdc", "dm:vaults", "loop:/a/disk.img", "memory", "disk:../block/sda"] {
+            assert_eq!(blocks.identity(&Device::new(none)), None, "{none}");
+        }
+        sys.create("devices/pci/block/sda/hidden", "1\n");
+        assert!(!blocks.identities().contains_key(&Device::new("disk:sda")), "it is a path");
     }
 }

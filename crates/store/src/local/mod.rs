@@ -1,7 +1,7 @@
 //! The local store: files of mounted file systems.
 
 mod attributes;
-mod block;
+pub(crate) mod block;
 mod bounded;
 mod canary;
 mod files;
