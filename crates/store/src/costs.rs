@@ -10,6 +10,7 @@ use sled::{Device, DeviceTable, Learned, Observation, Sled};
 
 use crate::local::{self, Handle, Leases, has_stubs, is_stub, nfs, seems_offline};
 use crate::sync::lock;
+use crate::table_file::Tables;
 use crate::{
     Backing, Clock, Entry, Error, Kind, Local, Located, Name, Probe, Status, TableFiles, Tier,
     Warning,
@@ -40,6 +41,8 @@ pub struct Costs {
 #[derive(Debug)]
 struct Loaded {
     table: Mutex<DeviceTable>,
+    /// Each as it is on disk, as far as is known here.
+    tables: Mutex<Tables>,
     warnings: Vec<Warning>,
 }
 
@@ -66,16 +69,18 @@ impl Costs {
 
     fn loaded(&self) -> &Loaded {
         self.loaded.get_or_init(|| {
-            let (table, warnings) = self.read_tables();
+            let mut tables = Tables::default();
+            let (table, warnings) = self.read_tables(&mut tables);
             for warning in &warnings {
                 (self.told)(warning);
             }
-            Loaded { table: Mutex::new(table), warnings }
+            Loaded { table: Mutex::new(table), tables: Mutex::new(tables), warnings }
         })
     }
 
-    fn read_tables(&self) -> (DeviceTable, Vec<Warning>) {
-        let (mut table, warnings) = self.files.load(&self.local);
+    fn read_tables(&self, tables: &mut Tables) -> (DeviceTable, Vec<Warning>) {
+        let warnings = self.files.load_anew(tables, &self.local);
+        let mut table = tables.merged();
         let mounts = self.local.mounts().unwrap_or_default();
         if mounts.all().iter().any(|mount| mount.fs_type.starts_with("nfs"))
             && let Ok(mountstats) = std::fs::read_to_string("/proc/self/mountstats")
@@ -86,16 +91,14 @@ impl Costs {
     }
 
     /// Loads the device tables anew, for what others measured or wrote since. What was learned here and is
-    /// not saved counts beside it. What is wrong with either table is returned, and leaves what is known of both,
-    /// until the next time.
+    /// not saved counts beside it. What is wrong with a table is returned; what was known by that one stays, until
+    /// it can be read.
     pub fn reload(&self) -> Vec<Warning> {
-        let (mut table, warnings) = self.read_tables();
-        if warnings.is_empty() {
-            let mut known = self.table();
-            let learned = lock(&self.learned).clone();
-            table.learn(learned, &DeviceTable::default(), self.clock.unix_s());
-            *known = table;
-        }
+        let (mut table, warnings) = self.read_tables(&mut lock(&self.loaded().tables));
+        let mut known = self.table();
+        let learned = lock(&self.learned).clone();
+        table.learn(learned, &DeviceTable::default(), self.clock.unix_s());
+        *known = table;
         warnings
     }
 
@@ -400,7 +403,8 @@ impl Costs {
         if learned.is_empty() {
             return Ok(());
         }
-        self.files.save(&learned, &self.local).inspect_err(|_| {
+        let mut tables = lock(&self.loaded().tables);
+        self.files.save_over(&mut tables, &learned, &self.local).inspect_err(|_| {
             let mut unsaved = lock(&self.learned);
             let later = std::mem::replace(&mut *unsaved, learned);
             unsaved.add(later);

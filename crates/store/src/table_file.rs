@@ -92,6 +92,22 @@ impl Default for TableFiles {
     }
 }
 
+/// What is known by each of the tables.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    system: DeviceTable,
+    user: DeviceTable,
+}
+
+impl Tables {
+    /// The user's over the system's.
+    pub(crate) fn merged(&self) -> DeviceTable {
+        let mut table = self.system.clone();
+        table.merge(self.user.clone());
+        table
+    }
+}
+
 impl TableFiles {
     /// One for all, with no user's over it.
     pub fn at(system: PathBuf) -> Self {
@@ -106,15 +122,24 @@ impl TableFiles {
     /// Reads the system's table, then the user's over it. A file that is not there is empty. A mount
     /// that does not answer is waited for as `local` does.
     pub fn load(&self, local: &Local) -> (DeviceTable, Vec<Warning>) {
-        let mut table = DeviceTable::default();
+        let mut tables = Tables::default();
+        let warnings = self.load_anew(&mut tables, local);
+        (tables.merged(), warnings)
+    }
+
+    /// As [`TableFiles::load`], each table in the place of what is `known` by it. What is known by one
+    /// that cannot be read, or that was set aside, stays.
+    pub(crate) fn load_anew(&self, known: &mut Tables, local: &Local) -> Vec<Warning> {
+        let users = self.user.as_ref().map(|path| (path, &mut known.user));
         let mut warnings = Vec::new();
-        for path in std::iter::once(&self.system).chain(&self.user) {
+        for (path, known) in std::iter::once((&self.system, &mut known.system)).chain(users) {
             match load_within(path, local) {
-                Ok(part) => table.merge(part),
+                Ok(Some(table)) => *known = table,
+                Ok(None) => {}
                 Err(warning) => warnings.push(warning),
             }
         }
-        (table, warnings)
+        warnings
     }
 
     /// Adds what was learned to [`TableFiles::own`], which is written whole or not at all. What somebody
@@ -124,17 +149,30 @@ impl TableFiles {
     /// The system's, on a read-only or full disk; that what is there cannot be read, and so is not
     /// replaced; that the mount does not answer, after as long as `local` waits for one.
     pub fn save(&self, learned: &Learned, local: &Local) -> io::Result<()> {
+        self.save_over(&mut Tables::default(), learned, local)
+    }
+
+    /// As [`TableFiles::save`], with what is `known` in the place of a table that was set aside; and what is in
+    /// the table then is what is known.
+    pub(crate) fn save_over(
+        &self,
+        known: &mut Tables,
+        learned: &Learned,
+        local: &Local,
+    ) -> io::Result<()> {
         // What is wrong with it was said when it was loaded.
         let below =
-            self.user.as_ref().map(|_| load_within(&self.system, local).unwrap_or_default());
-        let (path, learned) = (self.own().to_owned(), learned.clone());
-        let write = move || write(&path, learned, &below.unwrap_or_default());
-        local.bounded(self.own(), write).map_err(|error| silence(&error))?
+            self.user.as_ref().and_then(|_| load_within(&self.system, local).ok().flatten());
+        let own = if self.user.is_some() { &mut known.user } else { &mut known.system };
+        let (path, learned, known) = (self.own().to_owned(), learned.clone(), own.clone());
+        let write = move || write(&path, known, learned, &below.unwrap_or_default());
+        *own = local.bounded(self.own(), write).map_err(|error| silence(&error))??;
+        Ok(())
     }
 }
 
 /// Loads a table, if its mount answers.
-fn load_within(path: &Path, local: &Local) -> Result<DeviceTable, Warning> {
+fn load_within(path: &Path, local: &Local) -> Result<Option<DeviceTable>, Warning> {
     let file = path.to_owned();
     let silent = |error| Warning::Io { path: path.to_owned(), source: silence(&error) };
     local.bounded(path, move || load(&file)).map_err(silent).flatten()
@@ -145,7 +183,13 @@ fn silence(error: &Error) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, error.reason())
 }
 
-fn write(path: &Path, learned: Learned, below: &DeviceTable) -> io::Result<()> {
+/// Adds what was learned to a table, which is returned; to what is `known` where that was set aside.
+fn write(
+    path: &Path,
+    known: DeviceTable,
+    learned: Learned,
+    below: &DeviceTable,
+) -> io::Result<DeviceTable> {
     let (around, name) = parts(path);
     let folder = StateFolder::make(around, readers(path))?;
     let Some(_lock) = folder.lock("devices.lock", LOCK_PATIENCE, &Clock::real())? else {
@@ -153,20 +197,22 @@ fn write(path: &Path, learned: Learned, below: &DeviceTable) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::TimedOut, text));
     };
     let mut table = match read(&folder, path) {
-        Ok(table) => table,
-        Err(Warning::SetAside { kept_as: Some(_), .. }) => DeviceTable::default(),
+        Ok(table) => table.unwrap_or(known),
+        Err(Warning::SetAside { kept_as: Some(_), .. }) => known,
         // What is known of other devices may still be in it.
         Err(Warning::SetAside { source, .. }) => return Err(io::Error::other(source)),
         Err(Warning::Later { source, .. }) => return Err(io::Error::other(source)),
         Err(Warning::Io { source, .. }) => return Err(source),
     };
     let identities = identities(learned.devices());
-    table.learn(learned, below, Clock::real().unix_s());
+    let now = Clock::real().unix_s();
+    table.learn(learned, below, now);
     for (device, says) in identities {
         table.set_identity(&device, &says);
     }
     table.keep_latest(DEVICES_MAX);
-    folder.write_whole(name, table.to_toml().as_bytes())
+    folder.write_whole(name, table.to_toml().as_bytes())?;
+    Ok(table.known_by(now))
 }
 
 /// The system's table is for all users, whatever the umask of who writes it.
@@ -179,24 +225,27 @@ fn parts(path: &Path) -> (&Path, &OsStr) {
     (path.parent().unwrap_or(Path::new("/")), path.file_name().unwrap_or_default())
 }
 
-fn load(path: &Path) -> Result<DeviceTable, Warning> {
+fn load(path: &Path) -> Result<Option<DeviceTable>, Warning> {
     match StateFolder::open(parts(path).0, readers(path)) {
         // Dates stay as they are where it is only read to be written.
-        Ok(folder) => Ok(read(&folder, path)?.known_by(Clock::real().unix_s())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DeviceTable::default()),
+        Ok(folder) => Ok(read(&folder, path)?.map(|table| table.known_by(Clock::real().unix_s()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(DeviceTable::default())),
         Err(source) => Err(Warning::Io { path: path.to_owned(), source }),
     }
 }
 
-/// Reads the table that is in a folder, and has this path.
-fn read(folder: &StateFolder, path: &Path) -> Result<DeviceTable, Warning> {
+/// Reads the table that is in a folder, and has this path; `None` where it was set aside, by whoever.
+fn read(folder: &StateFolder, path: &Path) -> Result<Option<DeviceTable>, Warning> {
     let broken = |source| {
         let kept_as = set_aside(folder, path).ok();
         Warning::SetAside { path: path.to_owned(), kept_as, source }
     };
     let bytes = match folder.read(parts(path).1, BYTES_MAX) {
         Ok((bytes, _)) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(DeviceTable::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let is_aside = folder.metadata(first_aside(Path::new(parts(path).1))).is_ok();
+            return Ok((!is_aside).then(DeviceTable::default));
+        }
         // The system's errors, and a link that is not followed, say nothing about what is in it.
         Err(source)
             if source.raw_os_error().is_some()
@@ -214,7 +263,7 @@ fn read(folder: &StateFolder, path: &Path) -> Result<DeviceTable, Warning> {
         }
         broken(source.into())
     })?;
-    Ok(with_disks_found(without_secrets(table)))
+    Ok(Some(with_disks_found(without_secrets(table))))
 }
 
 /// Gives a broken table another name, which is returned.
@@ -225,9 +274,13 @@ fn set_aside(folder: &StateFolder, path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(aside))
 }
 
+fn first_aside(name: &Path) -> PathBuf {
+    name.with_extension("toml.broken")
+}
+
 /// Where a broken table is kept: what was set aside before is not lost, if it was not often.
 fn free_name(folder: &StateFolder, name: &Path) -> PathBuf {
-    let first = || name.with_extension("toml.broken");
+    let first = || first_aside(name);
     let later = (2..=ASIDE_MAX).map(|number| name.with_extension(format!("toml.broken-{number}")));
     let is_free = |name: &PathBuf| {
         folder.metadata(name).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
@@ -338,6 +391,57 @@ mod tests {
         assert!(again.contains("devices.toml.broken-2"), "{again}");
         let first = fs::read(files.own().with_extension("toml.broken")).expect("kept");
         assert_eq!(first, b"version = 1\n[device");
+    }
+
+    #[test]
+    fn a_broken_table_leaves_what_was_known_by_it_and_the_other_counts_anew() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        let (system, local) = (TableFiles::at(files.system.clone()), Local::default());
+        system.save(&given(["disk:a"], 1.0, 10), &local).expect("saved");
+        files.save(&given(["disk:b"], 2.0, 10), &local).expect("saved");
+        let costs = Costs::with(Local::default(), files.clone(), Clock::real());
+        assert!(costs.fill(&Device::new("disk:c"), 3.0, 1e6));
+        costs.save().expect("saved");
+        let known = || ["disk:a", "disk:b", "disk:c"].map(|disk| latency(&costs.table(), disk));
+        let is_known = |expected: [f64; 3]| {
+            let known = known();
+            let is_it = known.iter().zip(expected).all(|(known, it)| (known - it).abs() < 1e-9);
+            assert!(is_it, "{known:?}, not {expected:?}");
+        };
+        let written = fs::read(files.own()).expect("there");
+        fs::write(files.own(), "no table [").expect("written");
+        system.save(&given(["disk:a"], 4.0, 20), &local).expect("saved");
+        assert_eq!(costs.reload().len(), 1, "it is set aside");
+        is_known([4.0, 2.0, 3.0]);
+        assert!(costs.reload().is_empty(), "it was said");
+        is_known([4.0, 2.0, 3.0]);
+        assert!(costs.fill(&Device::new("disk:c"), 6.0, 1e6));
+        costs.save().expect("saved");
+        assert!(costs.reload().is_empty());
+        is_known([4.0, 2.0, 6.0]);
+        fs::write(&files.system, "version = 2").expect("written");
+        assert_eq!([costs.reload().len(), costs.reload().len()], [1, 1], "it is still there");
+        is_known([4.0, 2.0, 6.0]);
+        fs::write(&files.system, "no table [").expect("written");
+        assert_eq!(files.load(&local).1.len(), 1, "another process sets it aside");
+        assert!(costs.reload().is_empty());
+        is_known([4.0, 2.0, 6.0]);
+        fs::write(files.own(), written).expect("written");
+        files.save(&given(["disk:b"], 5.0, 30), &local).expect("saved");
+        assert!(costs.reload().is_empty());
+        is_known([4.0, 5.0, 3.0]);
+    }
+
+    #[test]
+    fn a_table_that_is_taken_away_is_known_no_more() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path());
+        files.save(&given(["disk:a"], 1.0, 10), &Local::default()).expect("saved");
+        let costs = Costs::with(Local::default(), files.clone(), Clock::real());
+        fs::remove_file(files.own()).expect("it is there");
+        assert!(costs.reload().is_empty());
+        assert_eq!(costs.table().devices().count(), 0);
     }
 
     #[test]
