@@ -348,59 +348,94 @@ mod tests {
         }
     }
 
+    /// A system's table, and a user's over it, in a folder of their own.
+    struct Ground {
+        folder: testkit::Dir,
+        files: TableFiles,
+    }
+
+    impl Ground {
+        fn new() -> Self {
+            let folder = testkit::Dir::new();
+            let files = files(folder.path());
+            Self { folder, files }
+        }
+
+        fn own(&self) -> &Path {
+            self.files.own()
+        }
+
+        fn own_has(&self, text: impl AsRef<[u8]>) {
+            self.folder.create("user/devices.toml", text);
+        }
+
+        fn system_has(&self, text: impl AsRef<[u8]>) {
+            self.folder.create("system/devices.toml", text);
+        }
+
+        fn load(&self) -> (DeviceTable, Vec<Warning>) {
+            self.files.load(&Local::default())
+        }
+
+        fn save(&self, learned: &Learned) -> io::Result<()> {
+            self.files.save(learned, &Local::default())
+        }
+
+        fn save_systems(&self, learned: &Learned) {
+            let system = TableFiles::at(self.files.system.clone());
+            system.save(learned, &Local::default()).expect("saved");
+        }
+
+        fn costs(&self) -> Costs {
+            Costs::with(Local::default(), self.files.clone(), Clock::real())
+        }
+    }
+
     #[test]
     fn a_password_that_was_kept_once_is_not_kept_on() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
+        let ground = Ground::new();
         let mut table = DeviceTable::default();
         for server in ["webdav://me@host", "webdav://me:secret@host", "nfs:host:/a@b"] {
             assert!(table.fill(&Device::new(server), 0.01, 1e6));
         }
-        fs::create_dir_all(files.own().parent().expect("a folder")).expect("made");
-        fs::write(files.own(), table.to_toml()).expect("written");
-        assert_eq!(files.load(&Local::default()).0.devices().count(), 2);
-        files.save(&Learned::default(), &Local::default()).expect("saved");
-        assert!(!fs::read_to_string(files.own()).expect("there").contains("secret"));
+        ground.own_has(table.to_toml());
+        assert_eq!(ground.load().0.devices().count(), 2);
+        ground.save(&Learned::default()).expect("saved");
+        assert!(!fs::read_to_string(ground.own()).expect("there").contains("secret"));
     }
 
     #[test]
     fn the_users_table_lies_over_the_systems() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
-        let (systems, local) = (TableFiles::at(files.system.clone()), Local::default());
-        systems.save(&given(["disk:a"], 1.0, 10), &local).expect("saved");
-        files.save(&given(["disk:a"], 2.0, 20), &local).expect("saved");
-        let (loaded, warnings) = files.load(&local);
+        let ground = Ground::new();
+        ground.save_systems(&given(["disk:a"], 1.0, 10));
+        ground.save(&given(["disk:a"], 2.0, 20)).expect("saved");
+        let (loaded, warnings) = ground.load();
         assert!(warnings.is_empty(), "{warnings:?}");
         assert!((latency(&loaded, "disk:a") - 2.0).abs() < 1e-9);
     }
 
     #[test]
     fn a_broken_table_is_named_and_set_aside_and_the_other_is_used() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
-        fs::create_dir_all(folder.path().join("user")).expect("a folder");
-        fs::write(files.own(), b"version = 1\n[device").expect("written");
-        let (_, warnings) = files.load(&Local::default());
+        let ground = Ground::new();
+        ground.own_has(b"version = 1\n[device");
+        let (_, warnings) = ground.load();
         assert_eq!(warnings.len(), 1);
         assert!(warnings[0].to_string().contains("devices.toml.broken"), "{}", warnings[0]);
-        assert!(!files.own().exists());
-        assert!(files.load(&Local::default()).1.is_empty());
-        fs::write(files.own(), b"version = 2\n[device").expect("written");
-        let again = files.load(&Local::default()).1[0].to_string();
+        assert!(!ground.own().exists());
+        assert!(ground.load().1.is_empty());
+        ground.own_has(b"version = 2\n[device");
+        let again = ground.load().1[0].to_string();
         assert!(again.contains("devices.toml.broken-2"), "{again}");
-        let first = fs::read(files.own().with_extension("toml.broken")).expect("kept");
+        let first = fs::read(ground.own().with_extension("toml.broken")).expect("kept");
         assert_eq!(first, b"version = 1\n[device");
     }
 
     #[test]
     fn a_broken_table_leaves_what_was_known_by_it_and_the_other_counts_anew() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
-        let (system, local) = (TableFiles::at(files.system.clone()), Local::default());
-        system.save(&given(["disk:a"], 1.0, 10), &local).expect("saved");
-        files.save(&given(["disk:b"], 2.0, 10), &local).expect("saved");
-        let costs = Costs::with(Local::default(), files.clone(), Clock::real());
+        let ground = Ground::new();
+        ground.save_systems(&given(["disk:a"], 1.0, 10));
+        ground.save(&given(["disk:b"], 2.0, 10)).expect("saved");
+        let costs = ground.costs();
         assert!(costs.fill(&Device::new("disk:c"), 3.0, 1e6));
         costs.save().expect("saved");
         let known = || ["disk:a", "disk:b", "disk:c"].map(|disk| latency(&costs.table(), disk));
@@ -409,9 +444,9 @@ mod tests {
             let is_it = known.iter().zip(expected).all(|(known, it)| (known - it).abs() < 1e-9);
             assert!(is_it, "{known:?}, not {expected:?}");
         };
-        let written = fs::read(files.own()).expect("there");
-        fs::write(files.own(), "no table [").expect("written");
-        system.save(&given(["disk:a"], 4.0, 20), &local).expect("saved");
+        let written = fs::read(ground.own()).expect("there");
+        ground.own_has("no table [");
+        ground.save_systems(&given(["disk:a"], 4.0, 20));
         assert_eq!(costs.reload().len(), 1, "it is set aside");
         is_known([4.0, 2.0, 3.0]);
         assert!(costs.reload().is_empty(), "it was said");
@@ -420,26 +455,25 @@ mod tests {
         costs.save().expect("saved");
         assert!(costs.reload().is_empty());
         is_known([4.0, 2.0, 6.0]);
-        fs::write(&files.system, "version = 2").expect("written");
+        ground.system_has("version = 2");
         assert_eq!([costs.reload().len(), costs.reload().len()], [1, 1], "it is still there");
         is_known([4.0, 2.0, 6.0]);
-        fs::write(&files.system, "no table [").expect("written");
-        assert_eq!(files.load(&local).1.len(), 1, "another process sets it aside");
+        ground.system_has("no table [");
+        assert_eq!(ground.load().1.len(), 1, "another process sets it aside");
         assert!(costs.reload().is_empty());
         is_known([4.0, 2.0, 6.0]);
-        fs::write(files.own(), written).expect("written");
-        files.save(&given(["disk:b"], 5.0, 30), &local).expect("saved");
+        ground.own_has(written);
+        ground.save(&given(["disk:b"], 5.0, 30)).expect("saved");
         assert!(costs.reload().is_empty());
         is_known([4.0, 5.0, 3.0]);
     }
 
     #[test]
     fn a_table_that_is_taken_away_is_known_no_more() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
-        files.save(&given(["disk:a"], 1.0, 10), &Local::default()).expect("saved");
-        let costs = Costs::with(Local::default(), files.clone(), Clock::real());
-        fs::remove_file(files.own()).expect("it is there");
+        let ground = Ground::new();
+        ground.save(&given(["disk:a"], 1.0, 10)).expect("saved");
+        let costs = ground.costs();
+        fs::remove_file(ground.own()).expect("it is there");
         assert!(costs.reload().is_empty());
         assert_eq!(costs.table().devices().count(), 0);
     }
@@ -461,14 +495,13 @@ mod tests {
 
     #[test]
     fn a_table_keeps_the_devices_here_and_the_latest_of_others() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
+        let ground = Ground::new();
         let mut learned = given(["disk:a"], 1.0, 1);
         for server in 0..1000 {
             learned.add(given([&*format!("https://server-{server}")], 1.0, 2 + server % 500));
         }
-        files.save(&learned, &Local::default()).expect("saved");
-        let (kept, _) = files.load(&Local::default());
+        ground.save(&learned).expect("saved");
+        let (kept, _) = ground.load();
         assert_eq!(kept.devices().count(), DEVICES_MAX);
         let is_kept = |name: &str| kept.is_learned(&Device::new(name));
         assert!(is_kept("disk:a") && is_kept("https://server-999"));
@@ -477,17 +510,14 @@ mod tests {
 
     #[test]
     fn what_was_written_into_a_table_by_hand_stays_however_much_else_is_learned() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
-        let own = files.own().to_owned();
-        fs::create_dir_all(own.parent().expect("a folder")).expect("made");
+        let ground = Ground::new();
         let by_hand = "version = 1\n[device.\"s3://tape\"]\nlatency_s = [60.0]\n\
                        [device.\"nfs:host:/a\"]\nupdated = 1\nhas_stubs = true\n";
-        fs::write(&own, by_hand).expect("written");
+        ground.own_has(by_hand);
         let servers: Vec<_> = (0..1000).map(|server| format!("https://server-{server}")).collect();
         let learned = given(servers.iter().map(String::as_str), 1.0, 2);
-        files.save(&learned, &Local::default()).expect("saved");
-        let (kept, _) = files.load(&Local::default());
+        ground.save(&learned).expect("saved");
+        let (kept, _) = ground.load();
         assert_eq!(kept.devices().count(), DEVICES_MAX + 2, "it takes no other's place");
         let names: Vec<_> = kept.devices().map(Device::name).collect();
         assert!(names.contains(&"s3://tape"), "{names:?}");
@@ -496,20 +526,19 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_kept_and_a_table_that_is_no_file_are_not_waited_for() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
-        let own = folder.path().join("user");
-        fs::create_dir_all(&own).expect("a folder");
+        let ground = Ground::new();
+        let own = ground.folder.join("user");
+        ground.folder.create_dir("user");
         let lock = File::create(own.join("devices.lock")).expect("made");
         lock.lock_shared().expect("locked");
-        let error = files.save(&Learned::default(), &Local::default()).expect_err("locked");
+        let error = ground.save(&Learned::default()).expect_err("locked");
         assert!(error.to_string().contains("devices.lock locked"), "{error}");
         drop(lock);
-        files.save(&Learned::default(), &Local::default()).expect("no longer locked");
-        fs::remove_file(files.own()).expect("it is there");
+        ground.save(&Learned::default()).expect("no longer locked");
+        fs::remove_file(ground.own()).expect("it is there");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-        rustix::fs::mkfifoat(rustix::fs::CWD, files.own(), mode).expect("made");
-        assert!(files.load(&Local::default()).1[0].to_string().contains("no regular file"));
+        rustix::fs::mkfifoat(rustix::fs::CWD, ground.own(), mode).expect("made");
+        assert!(ground.load().1[0].to_string().contains("no regular file"));
     }
 
     #[test]
@@ -548,27 +577,26 @@ mod tests {
     #[test]
     fn root_reads_a_table_behind_its_own_links_and_behind_no_users_link() {
         skip_unless!(Facility::Root);
-        let (folder, local) = (tempfile::tempdir().expect("a folder"), Local::default());
-        let files = files(folder.path());
+        let ground = Ground::new();
         let learned = given(["disk:a"], 1.0, 10);
-        files.save(&learned, &local).expect("saved");
-        let around = folder.path().join("user");
+        ground.save(&learned).expect("saved");
+        let around = ground.folder.join("user");
         fs::create_dir(around.join("first")).expect("made");
-        fs::rename(files.own(), around.join("first/table")).expect("there");
+        fs::rename(ground.own(), around.join("first/table")).expect("there");
         let link = |to: &str, at: &Path| std::os::unix::fs::symlink(to, at).expect("linked");
         link("first", &around.join("latest"));
-        link("latest/table", files.own());
-        let (read, warnings) = files.load(&local);
+        link("latest/table", ground.own());
+        let (read, warnings) = ground.load();
         assert!(read.devices().count() == 1 && warnings.is_empty(), "{warnings:?}");
-        for a_users in [files.own(), &around.join("latest")] {
+        for a_users in [ground.own(), &around.join("latest")] {
             let give = |user| std::os::unix::fs::lchown(a_users, Some(user), None).expect("ours");
             give(65534);
-            let (read, warnings) = files.load(&local);
+            let (read, warnings) = ground.load();
             let said = warnings[0].to_string();
             assert!(said.contains("a link that others could change"), "{said}");
-            let error = files.save(&learned, &local).expect_err("it may be whole");
+            let error = ground.save(&learned).expect_err("it may be whole");
             assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
-            assert!(read.devices().count() == 0 && files.own().is_symlink());
+            assert!(read.devices().count() == 0 && ground.own().is_symlink());
             give(0);
         }
     }
@@ -585,131 +613,121 @@ mod tests {
 
     #[test]
     fn what_is_learned_stands_in_for_what_a_wrong_clock_dated_later() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
-        fs::create_dir_all(folder.path().join("user")).expect("a folder");
+        let ground = Ground::new();
         let later = "version = 1\n[device.\"disk:a\"]\nupdated = 18446744073709551615\n\
                      latency_s = [1.0]\nbandwidth_small = [1e6]\n";
-        fs::write(files.own(), later).expect("written");
+        ground.own_has(later);
         let now = Clock::real().unix_s();
-        files.save(&given(["disk:a"], 2.0, now), &Local::default()).expect("saved");
-        let (loaded, _) = files.load(&Local::default());
+        ground.save(&given(["disk:a"], 2.0, now)).expect("saved");
+        let (loaded, _) = ground.load();
         assert!((latency(&loaded, "disk:a") - 2.0).abs() < 1e-9);
     }
 
     #[test]
     fn what_is_no_table_is_set_aside_and_a_new_one_begins() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (files, local) = (files(folder.path()), Local::default());
-        files.save(&Learned::default(), &local).expect("saved");
-        let table = File::options().write(true).open(files.own()).expect("there");
+        let ground = Ground::new();
+        ground.save(&Learned::default()).expect("saved");
+        let table = File::options().write(true).open(ground.own()).expect("there");
         table.set_len(BYTES_MAX + 1).expect("made long");
-        files.save(&Learned::default(), &local).expect("a new one");
-        let aside = files.own().with_extension("toml.broken");
+        ground.save(&Learned::default()).expect("a new one");
+        let aside = ground.own().with_extension("toml.broken");
         assert_eq!(fs::metadata(aside).expect("kept").len(), BYTES_MAX + 1);
-        fs::remove_file(files.own()).expect("it is there");
-        std::os::unix::fs::symlink("/dev/null", files.own()).expect("linked");
-        let warnings = files.load(&local).1;
+        fs::remove_file(ground.own()).expect("it is there");
+        std::os::unix::fs::symlink("/dev/null", ground.own()).expect("linked");
+        let warnings = ground.load().1;
         assert!(warnings[0].to_string().contains("set aside"), "{warnings:?}");
-        assert!(files.load(&local).1.is_empty());
+        assert!(ground.load().1.is_empty());
     }
 
     #[test]
     fn saving_keeps_what_others_saved() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
+        let ground = Ground::new();
         for name in ["disk:a", "disk:b"] {
-            files.save(&given([name], 1.0, 10), &Local::default()).expect("saved");
+            ground.save(&given([name], 1.0, 10)).expect("saved");
         }
-        assert_eq!(files.load(&Local::default()).0.devices().count(), 2);
+        assert_eq!(ground.load().0.devices().count(), 2);
     }
 
     #[test]
     fn what_somebody_writes_while_a_run_goes_on_stays() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
+        let ground = Ground::new();
         let own = |says: bool| {
             let text = format!(
                 "version = 1\n[device.\"disk:a\"]\nupdated = 5\nkeeps_cache = {says}\nhas_stubs = {says}\n\
                  latency_s = [1.0]\nbandwidth_small = [1e6]\n"
             );
-            fs::create_dir_all(files.own().parent().expect("a folder")).expect("made");
-            fs::write(files.own(), text).expect("written");
+            ground.own_has(text);
         };
         let disk = Device::new("disk:a");
         own(true);
-        let costs = Costs::with(Local::default(), files.clone(), Clock::real());
+        let costs = ground.costs();
         let seen = Observation { bytes: 1 << 16, first_byte: Some(2.0), whole: 3.0 };
         costs.observe(&disk, seen);
         costs.saw_cache_kept(&disk);
         own(false);
         costs.save().expect("saved");
-        let (table, _) = files.load(&Local::default());
+        let (table, _) = ground.load();
         assert_eq!((table.has_stubs(&disk), table.keeps_cache(&disk)), (Some(false), Some(false)));
-        assert!(fs::read_to_string(files.own()).expect("there").contains("1.0, 2.0"), "it learned");
+        assert!(
+            fs::read_to_string(ground.own()).expect("there").contains("1.0, 2.0"),
+            "it learned"
+        );
     }
 
     #[test]
     fn a_users_table_says_of_a_device_what_the_user_learned_and_not_what_root_wrote() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
+        let ground = Ground::new();
         let roots = |says: bool| {
             let text = format!(
                 "version = 1\n[device.\"disk:a\"]\nupdated = 5\nkeeps_cache = {says}\nhas_stubs = {says}\n\
                  latency_s = [1.0, 1.0, 1.0]\nbandwidth_small = [1e6]\n"
             );
-            fs::create_dir_all(files.system.parent().expect("a folder")).expect("made");
-            fs::write(&files.system, text).expect("written");
+            ground.system_has(text);
         };
         let disk = Device::new("disk:a");
         roots(true);
-        let costs = Costs::with(Local::default(), files.clone(), Clock::real());
+        let costs = ground.costs();
         let seen = Observation { bytes: 1 << 16, first_byte: Some(2.0), whole: 3.0 };
         costs.observe(&disk, seen);
         costs.saw_cache_kept(&disk);
         costs.save().expect("saved");
-        let own = fs::read_to_string(files.own()).expect("there");
+        let own = fs::read_to_string(ground.own()).expect("there");
         assert!(own.contains("[1.0, 1.0, 1.0, 2.0]") && !own.contains("= true"), "{own}");
         roots(false);
-        let (table, _) = files.load(&Local::default());
+        let (table, _) = ground.load();
         assert_eq!((table.has_stubs(&disk), table.keeps_cache(&disk)), (Some(false), Some(false)));
     }
 
     #[test]
     fn what_is_seen_beside_costs_hides_no_costs_that_root_wrote() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
+        let ground = Ground::new();
         let by_hand = "version = 1\n[device.\"fuse:a\"]\nlatency_s = [60.0]\n";
-        fs::create_dir_all(files.system.parent().expect("a folder")).expect("made");
-        fs::write(&files.system, by_hand).expect("written");
-        let costs = Costs::with(Local::default(), files.clone(), Clock::real());
+        ground.system_has(by_hand);
+        let costs = ground.costs();
         costs.saw_cache_kept(&Device::new("fuse:a"));
         costs.save().expect("saved");
-        let (table, _) = files.load(&Local::default());
+        let (table, _) = ground.load();
         assert_eq!(table.keeps_cache(&Device::new("fuse:a")), Some(true));
         assert!((latency(&table, "fuse:a") - 60.0).abs() < 1e-9);
     }
 
     #[test]
     fn what_root_wrote_of_a_cache_stands_against_what_a_run_saw_before() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
+        let ground = Ground::new();
         let disk = Device::new("fuse:a");
-        let costs = Costs::with(Local::default(), files.clone(), Clock::real());
+        let costs = ground.costs();
         costs.saw_cache_kept(&disk);
         let roots = "version = 1\n[device.\"fuse:a\"]\nkeeps_cache = false\n";
-        fs::create_dir_all(files.system.parent().expect("a folder")).expect("made");
-        fs::write(&files.system, roots).expect("written");
+        ground.system_has(roots);
         costs.save().expect("saved");
-        let (table, _) = files.load(&Local::default());
+        let (table, _) = ground.load();
         assert_eq!(table.keeps_cache(&disk), Some(false));
     }
 
     #[test]
     fn a_calibration_that_is_not_to_be_saved_is_not_saved_with_what_is() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
-        let costs = Costs::with(Local::default(), files.clone(), Clock::real());
+        let ground = Ground::new();
+        let costs = ground.costs();
         let probe = |name| Probe {
             device: Device::new(name),
             file: None,
@@ -720,22 +738,21 @@ mod tests {
         assert!(costs.calibrate(probe("disk:a")) && costs.calibrate_unsaved(probe("disk:b")));
         assert_eq!(costs.table().devices().count(), 2);
         costs.save().expect("saved");
-        let (saved, _) = files.load(&Local::default());
+        let (saved, _) = ground.load();
         assert_eq!(saved.devices().collect::<Vec<_>>(), [&Device::new("disk:a")]);
         assert_eq!(saved.keeps_cache(&Device::new("disk:a")), Some(true));
     }
 
     #[test]
     fn what_could_not_be_saved_is_saved_by_the_next_call() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = files(folder.path());
-        let costs = Costs::with(Local::default(), files.clone(), Clock::manual());
+        let ground = Ground::new();
+        let costs = Costs::with(Local::default(), ground.files.clone(), Clock::manual());
         assert!(costs.fill(&Device::new("disk:a"), 1.0, 1.0));
-        let in_the_way = folder.path().join("user");
+        let in_the_way = ground.folder.join("user");
         fs::write(&in_the_way, "no folder").expect("ours");
         costs.save().expect_err("there is no folder");
         fs::remove_file(in_the_way).expect("ours");
         costs.save().expect("there may be one");
-        assert_eq!(files.load(&Local::default()).0.devices().count(), 1);
+        assert_eq!(ground.load().0.devices().count(), 1);
     }
 }
