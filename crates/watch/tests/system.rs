@@ -301,12 +301,21 @@ fn what_a_program_reads_by_rights_that_its_user_has_not_is_not_told_as_that_user
     let mut system = system(&tmpfs);
     let read_by = |shell: &mut Shell, system: &mut System, command: &str, is_looked_at: bool| {
         let (fifo, done) = (tmpfs.path().join("fifo"), tmpfs.path().join("done"));
-        let ends = if is_looked_at { "fifo & sleep 0.3; : > fifo; wait" } else { "" };
-        shell.run(format!("mkfifo fifo; {command} {ends}; : > done"));
-        if !is_looked_at {
+        let last = if is_looked_at { "fifo" } else { "" };
+        shell.run(format!("mkfifo fifo; {command} {last}; : > done"));
+        let mut events = Vec::new();
+        if is_looked_at {
+            // It lives until all was told that it opens before.
+            until("what it opened is told", || {
+                let more = system.next(Duration::from_millis(10)).expect("the queues can be read");
+                events.extend(more.into_iter().map(|(_, event)| event));
+                names(&shell.opens(&events)).contains(&"open")
+            });
+            drop(writer_of(&fifo));
+        } else {
             until("it has run", || done.exists());
         }
-        let events = shell.told(system);
+        events.extend(shell.told(system));
         let opens = shell.opens(&events);
         for path in [fifo, done] {
             std::fs::remove_file(path).expect("ours");
