@@ -31,37 +31,44 @@ pub(crate) fn wants(listing: &Arc<Listing>, options: &SetOptions) -> Wants {
         (Some(recalls), scheduler::Order::Ready) => recalls.restored(listed, Sequence::AsKnown),
         (Some(recalls), scheduler::Order::Listed) => recalls.restored(listed, Sequence::InTurn),
     };
-    there.map(move |(tag, entry)| want(tag, entry, &options)).boxed()
+    there.map(move |((tag, rank), entry)| want(tag, rank, entry, &options)).boxed()
 }
 
-/// The names of a list, by their numbers.
-fn listed(listing: &Arc<Listing>, options: &SetOptions) -> Tagged<u64> {
-    let again = |(index, entry): (usize, Result<Entry, Arc<Error>>)| {
-        (index as u64, entry.map_err(|error| error.again()))
+/// The names of a list, by their numbers, with their ranks where the order asked for these.
+fn listed(listing: &Arc<Listing>, options: &SetOptions) -> Tagged<(u64, Option<f64>)> {
+    let again = |(index, entry): (usize, Result<Entry, Arc<Error>>), rank: Option<f64>| {
+        ((index as u64, rank), entry.map_err(|error| error.again()))
     };
     if matches!(options.order, Order::Ready | Order::Listed) {
-        return listing.walk().map(again).boxed();
+        return listing.walk().map(move |entry| again(entry, None)).boxed();
     }
     let (listing, order, rank) = (Arc::clone(listing), options.order.clone(), options.rank.clone());
     let sorted = async move {
         listing.all().await;
-        let indices = sorted(&listing, &order, rank.as_ref());
-        stream::iter(indices).map(move |index| again((index, listing.known().get(index))))
+        let is_by_rank = matches!(order, Order::Rank);
+        let ranks = if is_by_rank { ranks(&listing, rank.as_ref()) } else { Vec::new() };
+        let indices = sorted(&listing, &order, &ranks);
+        stream::iter(indices)
+            .map(move |index| again((index, listing.known().get(index)), ranks.get(index).copied()))
     };
     sorted.flatten_stream().boxed()
 }
 
-fn want(tag: u64, entry: Result<Entry, Error>, options: &SetOptions) -> Result<Want, (u64, Error)> {
+fn want(
+    tag: u64,
+    rank: Option<f64>,
+    entry: Result<Entry, Error>,
+    options: &SetOptions,
+) -> Result<Want, (u64, Error)> {
     let entry = entry.map_err(|error| (tag, error))?;
-    let rank = ranked(&entry, options.rank.as_ref());
+    let rank = rank.unwrap_or_else(|| ranked(&entry, options.rank.as_ref()));
     let start = options.start.as_ref().map_or(0, |start| start(&entry));
     let rest = Some(start..u64::MAX).filter(|_| start > 0);
     Ok(Want { entry, rank, tag, parts: rest.into_iter().collect() })
 }
 
-/// The numbers of what is listed so far, in this order.
-pub(crate) fn sorted(listing: &Listing, order: &Order, rank: Option<&Rank>) -> Vec<usize> {
-    let ranks = if matches!(order, Order::Rank) { ranks(listing, rank) } else { Vec::new() };
+/// The numbers of what is listed so far, in this order; `ranks` are theirs where it is by rank.
+pub(crate) fn sorted(listing: &Listing, order: &Order, ranks: &[f64]) -> Vec<usize> {
     let known = listing.known();
     let mut indices: Vec<usize> = (0..known.len()).collect();
     match order {

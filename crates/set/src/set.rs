@@ -375,7 +375,7 @@ impl Set {
     pub fn digest_by_name(&self) -> impl Iterator<Item = Result<Entry, Arc<Error>>> + use<> {
         self.wait(self.listing.all());
         let listing = Arc::clone(&self.listing);
-        let indices = order::sorted(&listing, &Order::Name, None);
+        let indices = order::sorted(&listing, &Order::Name, &[]);
         indices.into_iter().map(move |index| listing.known().get(index))
     }
 

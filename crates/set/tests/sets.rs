@@ -590,6 +590,14 @@ fn files_are_chosen_and_ranked_by_what_the_system_knows_of_them() {
         #[expect(clippy::cast_precision_loss, reason = "they are small")]
         move |entry| size(entry) as f64
     });
+    let asked = Arc::new(AtomicUsize::new(0));
+    let rank: Rank = Arc::new({
+        let asked = Arc::clone(&asked);
+        move |entry| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            rank(entry)
+        }
+    });
     let options = SetOptions { order: Order::Rank, rank: Some(rank), ..SetOptions::default() };
     let all = set(&engine, &folder, "*", options);
     let large = all.subset(move |entry| size(entry) > 1);
@@ -597,6 +605,7 @@ fn files_are_chosen_and_ranked_by_what_the_system_knows_of_them() {
         set.iter().map(|member| text(member.expect("it can be read").read())).collect()
     };
     assert_eq!(read(&all), ["ccc", "bb", "a"]);
+    assert_eq!(asked.load(Ordering::Relaxed), 3, "each once, whatever that costs");
     assert_eq!(read(&large), ["ccc", "bb"]);
 }
 
