@@ -232,6 +232,18 @@ impl Name {
             matches!(&*decoded, b"." | b"..") || decoded.iter().any(|byte| b"/\0".contains(byte));
         if is_none { component.into() } else { decoded }
     }
+
+    /// What a file with a copy of it is called in a folder of its own: its [`Name::file_name`] on disk, the end
+    /// of it where that is too long, and `object` where it has none that a file can have.
+    pub fn of_copy(&self) -> Cow<'_, [u8]> {
+        let name = self.on_disk(self.file_name());
+        if matches!(&*name, b"" | b"." | b"..") || name.contains(&0) {
+            return NAMELESS.into();
+        }
+        // The ending says what it is: it is kept.
+        let start = name.len().saturating_sub(NAME_BYTES_MAX);
+        if start == 0 { name } else { name[start..].to_owned().into() }
+    }
 }
 
 /// Where URLs begin.
@@ -346,6 +358,11 @@ fn is_of_scheme(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+.-".contains(&byte)
 }
 
+/// What a copy of an object without a file name of its own is called.
+const NAMELESS: &[u8] = b"object";
+/// Bytes that most file systems allow in a name.
+const NAME_BYTES_MAX: usize = 255;
+
 /// No scheme in use is longer; a path is not searched to its end for one.
 const SCHEME_BYTES_MAX: usize = 32;
 
@@ -400,6 +417,23 @@ impl fmt::Debug for Name {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_of_everything_has_a_name_that_a_file_can_have() {
+        let long = format!("s3://b/{}.fits", "x".repeat(300));
+        for (name, copy) in [
+            ("https://host/My%20Paper.pdf?v=1", "My Paper.pdf"),
+            ("s3://b/a.fits", "a.fits"),
+            ("s3://b/", "object"),
+            ("s3://b/.", "object"),
+            ("http://host/..", "object"),
+            ("http://host/%2e%2e", "%2e%2e"),
+            ("s3://b/a\0b", "object"),
+            (&long, &long[long.len() - 255..]),
+        ] {
+            assert_eq!(&*Name::from(name).of_copy(), copy.as_bytes(), "{name}");
+        }
+    }
 
     #[test]
     fn what_begins_with_a_scheme_is_a_url_and_all_else_a_path() {

@@ -15,11 +15,6 @@ use super::Tally;
 use super::interrupt::{self, Prepared};
 use crate::{human, messages};
 
-/// What a member without a file name of its own is called.
-const NAMELESS: &[u8] = b"object";
-/// Bytes that most file systems allow in a name.
-const NAME_BYTES_MAX: usize = 255;
-
 /// How often it is tried to remove a folder that others fill: each may put one thing back in.
 const REMOVAL_TRIES: usize = 1000;
 
@@ -95,8 +90,7 @@ impl Folder {
             .path()
             .map_err(|error| MemberError { name: name.clone(), cause: Arc::new(error) })?;
         let own = place.join(number.to_string());
-        let component = name.on_disk(name.file_name());
-        let path = own.join(OsStr::from_bytes(file_name(&component)));
+        let path = own.join(OsStr::from_bytes(&name.of_copy()));
         let mut file = MemberFile { path, bytes: 0, own: Some(own) };
         match file.fill(member, tally, &self.parent) {
             Ok(()) => Ok(file),
@@ -154,30 +148,4 @@ fn remove(folder: &Path) {
     let tries = std::iter::repeat_with(|| fs::remove_dir_all(folder)).take(REMOVAL_TRIES);
     let mut ends = tries.skip_while(|removed| removed.as_ref().is_err_and(is_filled));
     drop(ends.next());
-}
-
-/// A name that a file in a folder can have.
-fn file_name(name: &[u8]) -> &[u8] {
-    match name {
-        b"" | b"." | b".." => NAMELESS,
-        name if name.contains(&0) => NAMELESS,
-        // The ending says what it is: it is kept.
-        name => &name[name.len().saturating_sub(NAME_BYTES_MAX)..],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_becomes_one_that_a_file_can_have() {
-        assert_eq!(file_name(b"a.fits"), b"a.fits");
-        for name in [&b""[..], b".", b"..", b"a\0b"] {
-            assert_eq!(file_name(name), NAMELESS);
-        }
-        let long = [vec![b'x'; 300], b".fits".to_vec()].concat();
-        let name = file_name(&long);
-        assert_eq!((name.len(), name.ends_with(b".fits")), (255, true));
-    }
 }
