@@ -97,8 +97,11 @@ def test_its_text_is_decoded_as_that_of_files(tmp_path: Path) -> None:
     assert text(encoding="latin-1", newline="") == ["zwÃ¶lf\r\n", "ÿ"]
     with pytest.raises(UnicodeDecodeError):
         text()
-    with pytest.raises(LookupError):
-        text(encoding="none")
+    member = next(nearfirst.open(tmp_path / "text"))
+    for wrong in ({"encoding": "none"}, {"newline": "x"}):
+        with pytest.raises((LookupError, ValueError)):
+            member.lines(**wrong)
+    assert list(member.lines("latin-1")) == ["zwÃ¶lf\n", "ÿ"]
 
 
 def test_it_is_a_raw_stream(member: nearfirst.Member) -> None:
@@ -199,6 +202,10 @@ def test_it_has_a_path_with_its_own_file_name(member: nearfirst.Member) -> None:
 def test_a_copy_is_called_what_a_url_of_the_web_stands_for(server: Server) -> None:
     member = next(nearfirst.open(server.put("My%20Paper.txt", b"text")))
     assert Path(member.path()).name == "My Paper.txt"
+    for name, called in [("..", "object"), ("x" * 300 + ".fits", "x" * 250 + ".fits")]:
+        member = next(nearfirst.open(nearfirst.list_of([server.put(name, b"text")])))
+        assert Path(member.path()).name == called
+        assert Path(member.path()).read_bytes() == b"text"
 
 
 def test_a_copy_is_its_users_alone_whatever_the_umask(server: Server) -> None:

@@ -287,9 +287,8 @@ impl Member {
     ///
     /// That of a remote member is a copy, which goes when the member does.
     fn path<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
-        let name = &self.entry.name;
-        let own = name.on_disk(name.file_name());
-        let file_name = OsStr::from_bytes(if own.is_empty() { b"member" } else { &own });
+        let name = self.entry.name.of_copy();
+        let file_name = OsStr::from_bytes(&name);
         self.using(|held| {
             if let Some(error) = held.reading.error() {
                 return Err(error::of_member(py, error));
@@ -321,7 +320,12 @@ impl Member {
     ) -> PyResult<Bound<'py, PyAny>> {
         let io = slf.py().import("io")?;
         let buffered = io.getattr("BufferedReader")?.call1((slf,))?;
-        io.getattr("TextIOWrapper")?.call1((buffered, encoding, errors, newline))
+        let lines = io.getattr("TextIOWrapper")?.call1((&buffered, encoding, errors, newline));
+        if lines.is_err() {
+            // It would close the member as it goes.
+            buffered.call_method0("detach")?;
+        }
+        lines
     }
 
     /// Whether it was closed.
