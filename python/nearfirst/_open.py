@@ -132,7 +132,10 @@ def glob(pattern: Name) -> Spec:
 
 
 def query(prefix: Name, text: str, suffix: Name = "") -> Spec:
-    """Name what the store of `prefix` answers to `text` with, each with `suffix` appended."""
+    """Name what the store of `prefix` answers to `text` with, each with `suffix` appended.
+
+    Of a database that is the first column; `NULL` and empty texts name nothing.
+    """
     return Spec._query(os.fsencode(prefix), text, os.fsencode(suffix))  # noqa: SLF001
 
 
