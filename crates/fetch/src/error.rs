@@ -1,4 +1,5 @@
-//! What can go wrong while a file is read, by what the caller can do next.
+//! What can go wrong while a file is read, by what the caller can do next; as text, and as a source, told as
+//! `store` tells its errors.
 
 use std::fmt;
 use std::io;
@@ -48,7 +49,7 @@ impl From<Error> for store::Error {
     fn from(error: Error) -> Self {
         let reason = error.reason();
         match error {
-            Error::Io { path, source } => Self::Io { path, source },
+            Error::Io { path, source } => Self::io(path, source),
             Error::Truncated { path, .. } => Self::Changed { name: path.as_path().into() },
             Error::Stalled { path, .. } => {
                 Self::io(path, io::Error::new(io::ErrorKind::TimedOut, reason))

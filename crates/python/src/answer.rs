@@ -52,10 +52,10 @@ pub(crate) fn error(py: Python<'_>, about: &Name, raised: PyErr) -> Error {
     if raised.is_instance_of::<PyFileNotFoundError>(py) {
         Error::NotFound { name }
     } else if raised.is_instance_of::<PyPermissionError>(py) {
-        unframed(&reason, |reason| Error::Denied { name: name.clone(), reason })
+        unframed(&reason, |reason| Error::denied(name.clone(), reason))
     } else if is(py, &raised, "Busy") {
         let retry_after = retry_after(py, &raised);
-        unframed(&reason, |reason| Error::Busy { name: name.clone(), retry_after, reason })
+        unframed(&reason, |reason| Error::busy(name.clone(), retry_after, reason))
     } else if is(py, &raised, "Changed") {
         Error::Changed { name }
     } else if is(py, &raised, "Cold") {

@@ -36,7 +36,8 @@ impl Future for Comparing {
         hashed.map(|hashed| {
             hashed.unwrap_or_else(|ended| {
                 let name = self.name.clone();
-                let cause = Arc::new(Error::refused(name.clone(), ended.to_string()));
+                let cause = Error::refused(name.clone(), ended.to_string()).caused_by(ended);
+                let cause = Arc::new(cause);
                 Err(MemberError { name, cause })
             })
         })

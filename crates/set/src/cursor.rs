@@ -255,7 +255,7 @@ fn one(item: Result<Entry, Error>) -> Entries {
 }
 
 fn refused(error: SpecError) -> Error {
-    Error::refused(error.spec, error.reason)
+    Error::refused(error.spec.clone(), error.reason.clone()).caused_by(error)
 }
 
 #[cfg(test)]

@@ -1002,3 +1002,17 @@ fn what_the_system_said_lies_under_the_error_of_a_member() {
     let error = MemberError { name: Name::from("b"), cause: Arc::new(missing) };
     assert!(error.source().is_none(), "its text says all");
 }
+
+#[test]
+fn under_the_error_of_a_file_lies_what_the_system_said_of_it() {
+    let (engine, folder) = (engine(), folder(&[]));
+    let set = Set::open(
+        &engine,
+        [Spec::glob(folder.path().join("none").as_os_str().as_bytes())],
+        SetOptions::default(),
+    );
+    let failed: Vec<_> = set.iter().filter_map(Result::err).collect();
+    let [failed] = &failed[..] else { panic!("{failed:?}") };
+    let said = failed.source().and_then(|source| source.downcast_ref::<io::Error>());
+    assert_eq!(said.and_then(io::Error::raw_os_error), Some(libc::ENOENT));
+}

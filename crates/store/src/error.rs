@@ -1,4 +1,7 @@
 //! What can go wrong when asking about or reading an object, by what the caller can do next.
+//!
+//! As text an error is whole: what its cause said is in it, on the same line. `source()` gives that cause as a
+//! value, whose type, kind or number may be asked for: whoever prints an error prints it alone, and no chain.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -22,7 +25,7 @@ const REASON_BYTES_MAX: usize = 1000;
 /// As text it names the object, without the password that a URL may hold, and [its reason](Error::reason).
 /// What the system says of a file is [`Error::Io`], what a server or a pattern says has a variant of its
 /// own: [`Error::kind`] is the same of both.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The system refused: missing, not permitted, a bad path.
@@ -71,6 +74,8 @@ pub enum Error {
         name: Name,
         /// What the server said.
         reason: String,
+        /// What that was made of, if it was an error.
+        cause: Option<Cause>,
     },
     /// The server asks for patience (429, 503, `SlowDown`).
     Busy {
@@ -80,6 +85,8 @@ pub enum Error {
         retry_after: Option<Duration>,
         /// What the server said.
         reason: String,
+        /// What that was made of, if it was an error.
+        cause: Option<Cause>,
     },
     /// The connection broke or stalled, or the server failed; another attempt may do.
     Interrupted {
@@ -87,6 +94,8 @@ pub enum Error {
         name: Name,
         /// What happened.
         reason: String,
+        /// What that was made of, if it was an error.
+        cause: Option<Cause>,
     },
     /// It is not the version any more that was listed, or that reading it began with.
     Changed {
@@ -117,6 +126,8 @@ pub enum Error {
         name: Name,
         /// What it cannot do, and what would do.
         reason: String,
+        /// What that was made of, if it was an error.
+        cause: Option<Cause>,
     },
     /// It will fail again if tried again: a bad query, a bad name, a bad
     /// certificate, an answer that is none.
@@ -125,10 +136,12 @@ pub enum Error {
         name: Name,
         /// What is wrong.
         reason: String,
+        /// What that was made of, if it was an error.
+        cause: Option<Cause>,
     },
 }
 
-/// What code that is not the library's raised, as the source of an [`Error::Io`].
+/// What an error was made of: another library's, the system's, or what a store of somebody else's raised.
 ///
 /// Everyone who gets the error [again](Error::again) gets the same cause.
 #[derive(Debug, Clone)]
@@ -153,8 +166,30 @@ impl fmt::Display for Cause {
 }
 
 impl StdError for Cause {
+    /// What was raised.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source()
+        Some(&*self.0)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Denied { cause, .. }
+            | Self::Busy { cause, .. }
+            | Self::Interrupted { cause, .. }
+            | Self::Unsupported { cause, .. }
+            | Self::Refused { cause, .. } => cause.as_ref()?.source(),
+            Self::Stalled { .. }
+            | Self::Offline { .. }
+            | Self::NothingToRead { .. }
+            | Self::NotFound { .. }
+            | Self::NamesNothing { .. }
+            | Self::Changed { .. }
+            | Self::Cold { .. }
+            | Self::Recalling { .. } => None,
+        }
     }
 }
 
@@ -172,24 +207,52 @@ impl From<Error> for io::Error {
 }
 
 impl Error {
+    /// An [`Error::Denied`].
+    pub fn denied(name: impl Into<Name>, reason: impl Into<String>) -> Self {
+        Self::Denied { name: name.into(), reason: reason.into(), cause: None }
+    }
+
+    /// An [`Error::Busy`], until `retry_after` if the server said so.
+    pub fn busy(
+        name: impl Into<Name>,
+        retry_after: Option<Duration>,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self::Busy { name: name.into(), retry_after, reason: reason.into(), cause: None }
+    }
+
     /// An [`Error::Interrupted`].
     pub fn interrupted(name: impl Into<Name>, reason: impl Into<String>) -> Self {
-        Self::Interrupted { name: name.into(), reason: reason.into() }
+        Self::Interrupted { name: name.into(), reason: reason.into(), cause: None }
     }
 
     /// An [`Error::Unsupported`].
     pub fn unsupported(name: impl Into<Name>, reason: impl Into<String>) -> Self {
-        Self::Unsupported { name: name.into(), reason: reason.into() }
+        Self::Unsupported { name: name.into(), reason: reason.into(), cause: None }
     }
 
     /// An [`Error::Refused`].
     pub fn refused(name: impl Into<Name>, reason: impl Into<String>) -> Self {
-        Self::Refused { name: name.into(), reason: reason.into() }
+        Self::Refused { name: name.into(), reason: reason.into(), cause: None }
+    }
+
+    /// The same error, whose reason was made of `raised`; one that gives no reason keeps none.
+    #[must_use]
+    pub fn caused_by(mut self, raised: impl StdError + Send + Sync + 'static) -> Self {
+        if let Self::Denied { cause, .. }
+        | Self::Busy { cause, .. }
+        | Self::Interrupted { cause, .. }
+        | Self::Unsupported { cause, .. }
+        | Self::Refused { cause, .. } = &mut self
+        {
+            *cause = Some(Cause::new(raised));
+        }
+        self
     }
 
     /// [`Error::Refused`]: there is no place in `folder` for a copy of it, as the system said.
     pub fn no_copy(name: impl Into<Name>, folder: &Path, error: &io::Error) -> Self {
-        Self::refused(name, no_copy_in(folder, error))
+        Self::refused(name, no_copy_in(folder, error)).caused_by(io_again(error))
     }
 
     /// The same error once more, for another who is to get it.
@@ -206,13 +269,20 @@ impl Error {
             }
             Self::NotFound { name } => Self::NotFound { name: name.clone() },
             Self::NamesNothing { name } => Self::NamesNothing { name: name.clone() },
-            Self::Denied { name, reason } => {
-                Self::Denied { name: name.clone(), reason: reason.clone() }
+            Self::Denied { name, reason, cause } => {
+                Self::Denied { name: name.clone(), reason: reason.clone(), cause: cause.clone() }
             }
-            Self::Busy { name, retry_after, reason } => {
-                Self::Busy { name: name.clone(), retry_after: *retry_after, reason: reason.clone() }
-            }
-            Self::Interrupted { name, reason } => Self::interrupted(name.clone(), reason.clone()),
+            Self::Busy { name, retry_after, reason, cause } => Self::Busy {
+                name: name.clone(),
+                retry_after: *retry_after,
+                reason: reason.clone(),
+                cause: cause.clone(),
+            },
+            Self::Interrupted { name, reason, cause } => Self::Interrupted {
+                name: name.clone(),
+                reason: reason.clone(),
+                cause: cause.clone(),
+            },
             Self::Changed { name } => Self::Changed { name: name.clone() },
             Self::Cold { name, class } => Self::Cold { name: name.clone(), class: class.clone() },
             Self::Recalling { name, class, within, waited } => Self::Recalling {
@@ -221,8 +291,14 @@ impl Error {
                 within: *within,
                 waited: *waited,
             },
-            Self::Unsupported { name, reason } => Self::unsupported(name.clone(), reason.clone()),
-            Self::Refused { name, reason } => Self::refused(name.clone(), reason.clone()),
+            Self::Unsupported { name, reason, cause } => Self::Unsupported {
+                name: name.clone(),
+                reason: reason.clone(),
+                cause: cause.clone(),
+            },
+            Self::Refused { name, reason, cause } => {
+                Self::Refused { name: name.clone(), reason: reason.clone(), cause: cause.clone() }
+            }
         }
     }
 
@@ -289,7 +365,7 @@ impl Error {
 
     /// An [`Error::Io`] about `path`.
     pub fn io(path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
-        Self::Io { path: path.into(), source: source.into() }
+        Self::Io { path: path.into(), source: shared(source.into()) }
     }
 
     /// The reason without the path, for messages that name the path themselves.
@@ -396,7 +472,25 @@ pub fn is_short_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-fn io_again(error: &io::Error) -> io::Error {
+/// The same, whose cause [`io_again`] gives once more.
+fn shared(error: io::Error) -> io::Error {
+    if error.get_ref().is_none_or(<dyn StdError + Send + Sync>::is::<Cause>) {
+        return error;
+    }
+    let kind = error.kind();
+    match error.into_inner() {
+        Some(raised) => io::Error::new(kind, Cause(raised.into())),
+        None => kind.into(),
+    }
+}
+
+/// The first error of the system's that another library's comes from.
+pub(crate) fn io_under(error: &(dyn StdError + 'static)) -> Option<io::Error> {
+    let mut chain = std::iter::successors(error.source(), |&error| error.source());
+    chain.find_map(|error| error.downcast_ref().map(io_again))
+}
+
+pub(crate) fn io_again(error: &io::Error) -> io::Error {
     if let Some(number) = error.raw_os_error() {
         return io::Error::from_raw_os_error(number);
     }
@@ -486,10 +580,7 @@ mod tests {
                 "no file of at least 2 MiB is here to read, and no temporary one can be made here, as \
                  on FUSE; name a larger file, or a folder elsewhere that may be written",
             ),
-            (
-                Error::Busy { name: "a: b".into(), retry_after: None, reason: "so\nsaid".into() },
-                "the server is busy: so said",
-            ),
+            (Error::busy("a: b", None, "so\nsaid"), "the server is busy: so said"),
         ] {
             assert_eq!(error.reason(), text);
             assert_eq!(error.to_string(), format!("a: b: {text}"));
@@ -502,8 +593,8 @@ mod tests {
         for error in [
             Error::NotFound { name: name() },
             Error::NamesNothing { name: name() },
-            Error::Denied { name: name(), reason: String::new() },
-            Error::Busy { name: name(), retry_after: None, reason: String::new() },
+            Error::denied(name(), ""),
+            Error::busy(name(), None, ""),
             Error::Changed { name: name() },
             Error::Cold { name: name(), class: String::new() },
             Error::Recalling {
@@ -560,8 +651,8 @@ mod tests {
     #[test]
     fn what_files_and_objects_have_in_common_is_of_one_kind_and_number() {
         let name = || Name::from("a");
-        let denied = Error::Denied { name: name(), reason: String::new() };
-        let busy = Error::Busy { name: name(), retry_after: None, reason: String::new() };
+        let denied = Error::denied(name(), "");
+        let busy = Error::busy(name(), None, "");
         let cold = Error::Cold { name: name(), class: String::new() };
         let other = io::Error::from_raw_os_error(libc::EREMOTEIO).kind();
         for (error, kind, number) in [
@@ -595,5 +686,28 @@ mod tests {
         let raised = cause.and_then(Cause::get::<io::Error>).expect("it is kept");
         assert_eq!(raised.kind(), io::ErrorKind::BrokenPipe);
         assert_eq!(first.again().reason(), first.reason());
+    }
+
+    #[test]
+    fn what_an_error_was_made_of_lies_under_it_and_changes_neither_text_nor_number() {
+        let broken = || io::Error::from_raw_os_error(libc::EPIPE);
+        let told = Error::NotFound { name: "b".into() };
+        for error in [
+            Error::denied("a", "said so").caused_by(broken()),
+            Error::busy("a", None, "said so").caused_by(broken()),
+            Error::interrupted("a", "said so").caused_by(broken()),
+            Error::unsupported("a", "said so").caused_by(broken()),
+            Error::refused("a", "said so").caused_by(broken()),
+        ] {
+            let again = error.again();
+            let cause = again.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+            assert_eq!(cause.and_then(io::Error::raw_os_error), Some(libc::EPIPE), "{error:?}");
+            assert!(again.to_string().ends_with("said so"), "{again}");
+            assert_ne!(again.system_number(), Some(libc::EPIPE), "{again}");
+        }
+        let error = Error::io("a", io::Error::other(told)).again();
+        let mut chain = std::iter::successors(error.source(), |&error| error.source());
+        assert!(chain.any(|error| matches!(error.downcast_ref(), Some(Error::NotFound { .. }))));
+        assert_eq!(error.to_string(), "a: b: No such file or directory");
     }
 }

@@ -28,7 +28,7 @@ const ASIDE_MAX: usize = 9;
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Something that a person should know and that stops nothing.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
     /// A table that cannot be read as one was set aside; a new one begins.

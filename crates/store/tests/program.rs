@@ -1,5 +1,6 @@
 //! Programs that print names, well and badly.
 
+use std::error::Error as _;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
@@ -116,6 +117,10 @@ async fn what_cannot_be_run_says_why() {
             "{words:?}: {names:?}"
         );
     }
+    let missing: Vec<_> = run(&dir, &["./none"]).collect().await;
+    let [Err(missing)] = &missing[..] else { panic!("{missing:?}") };
+    let cause = missing.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    assert_eq!(cause.and_then(std::io::Error::raw_os_error), Some(libc::ENOENT));
     let query = Query::Run { folder: Name::from("/"), words: vec!["touch".into(), "x".into()] };
     let names = listed(programs(false, Local::default()).list(&query)).await;
     assert_eq!(names, ["!touch: `touch x` was not run: programs are run only with allow_programs"]);

@@ -2,6 +2,8 @@
 
 #![cfg(feature = "web")]
 
+use std::error::Error as _;
+use std::io;
 use std::net::TcpListener;
 use std::ops::Range;
 use std::path::Path;
@@ -365,6 +367,29 @@ async fn redirects_are_followed_but_not_for_ever() {
             "{error}"
         );
     }
+}
+
+/// The system's number that lies under an error.
+fn number_under(error: &Error) -> Option<i32> {
+    let mut chain = std::iter::successors(error.source(), |&error| error.source());
+    chain.find_map(|error| error.downcast_ref::<io::Error>()?.raw_os_error())
+}
+
+#[tokio::test]
+async fn what_a_connection_met_lies_under_its_error() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://me:secret@{free}/a");
+    let refused = read(&named(&url), ALL).await.unwrap_err();
+    for error in [&refused, &refused.again()] {
+        assert_eq!(number_under(error), Some(libc::ECONNREFUSED), "{error:?}");
+        let mut chain = std::iter::successors(error.source(), |&error| error.source());
+        assert!(chain.all(|error| !format!("{error} {error:?}").contains("secret")));
+    }
+    let server = Misbehaving::new();
+    server.answer("/none", Answer::status(404));
+    let missing = read(&named(&server.url("/none")), ALL).await.unwrap_err();
+    assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    assert!(missing.source().is_none(), "a status is no error of somebody else's");
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ pub(crate) async fn answered(
     name: &Name,
     limit: Duration,
     request: impl Future<Output = reqwest::Result<reqwest::Response>>,
-    failed: fn(&Name, &reqwest::Error) -> Error,
+    failed: fn(&Name, reqwest::Error) -> Error,
 ) -> Result<reqwest::Response, Error> {
     let answer = tokio::time::timeout(limit, naming_the_last(request)).await;
     waited(answer.is_err());
@@ -60,7 +60,7 @@ pub(crate) async fn answered(
     if answer.is_ok() {
         heard();
     }
-    answer.map_err(|error| failed(name, &error))
+    answer.map_err(|error| failed(name, error))
 }
 
 /// `bytes 0-99/1234`: the bytes sent and the whole size; either may be `*`.

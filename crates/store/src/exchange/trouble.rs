@@ -10,14 +10,15 @@ use super::redirects::shown;
 use crate::{Error, Name, is_short_of_descriptors, without_number};
 
 /// The error that a request without an answer stands for, or an answer that broke off.
-pub(crate) fn unanswered(name: &Name, error: &reqwest::Error) -> Error {
-    described(name, error, error.url().and_then(|url| Proxies::of_environment().proxy_of(url)))
+pub(crate) fn unanswered(name: &Name, error: reqwest::Error) -> Error {
+    let proxy = error.url().and_then(|url| Proxies::of_environment().proxy_of(url));
+    described(name, &error, proxy).caused_by(error.without_url())
 }
 
 /// The same of a client that goes by no proxy.
 #[cfg(feature = "object")]
-pub(crate) fn unanswered_directly(name: &Name, error: &reqwest::Error) -> Error {
-    described(name, error, None)
+pub(crate) fn unanswered_directly(name: &Name, error: reqwest::Error) -> Error {
+    described(name, &error, None).caused_by(error.without_url())
 }
 
 fn described(name: &Name, error: &reqwest::Error, proxy: Option<String>) -> Error {
@@ -36,7 +37,7 @@ fn described(name: &Name, error: &reqwest::Error, proxy: Option<String>) -> Erro
     } else if error.is_redirect() || error.is_builder() {
         Error::refused(name, reason)
     } else if is_out_of_descriptors(error) {
-        Error::Busy { name, retry_after: Some(IDLE_MAX), reason }
+        Error::busy(name, Some(IDLE_MAX), reason)
     } else if is_no_host(error, &reason) {
         let what = match proxy {
             Some(proxy) => format!(

@@ -6,6 +6,7 @@ use std::time::Duration;
 use opendal::ErrorKind;
 
 use super::transport::Said;
+use crate::error::io_under;
 use crate::{Error, Name, without_number};
 
 /// What a server answered instead of what was asked for.
@@ -63,16 +64,14 @@ impl Refusal {
                 | "ServerBusy"
                 | "TooManyRequests",
             )
-            | (429 | 503, _) => {
-                Error::Busy { name, retry_after: self.retry_after, reason: self.text() }
+            | (429 | 503, _) => Error::busy(name, self.retry_after, self.text()),
+            (_, "RequestTimeTooSkewed") => {
+                let reason = "the clock of this machine differs too much from the server's";
+                Error::denied(name, reason)
             }
-            (_, "RequestTimeTooSkewed") => Error::Denied {
-                name,
-                reason: "the clock of this machine differs too much from the server's".to_owned(),
-            },
             // Whatever the status: there are servers that answer 404, and it is no object that is not found.
             (_, "InvalidAccessKeyId" | "XAdminUserNotFound") | (401 | 403 | 407, _) => {
-                Error::Denied { name, reason: self.text() }
+                Error::denied(name, self.text())
             }
             (404 | 410, _) => Error::NotFound { name },
             (412, _) => Error::Changed { name },
@@ -103,26 +102,33 @@ pub(super) fn from_opendal(name: &Name, error: &opendal::Error, said: Option<Sai
         Some(Said::Failed(failed)) => return failed,
         None => {}
     }
+    let failed = unsaid(name, error);
+    match io_under(error) {
+        Some(cause) => failed.caused_by(cause),
+        None => failed,
+    }
+}
+
+/// An operation that failed without a word of a server's.
+fn unsaid(name: &Name, error: &opendal::Error) -> Error {
     let name = name.clone();
     let reason = deepest(error);
     let told = told_by_sftp(&reason);
     match error.kind() {
         ErrorKind::NotFound => Error::NotFound { name },
-        ErrorKind::PermissionDenied => Error::Denied { name, reason: told.to_owned() },
-        ErrorKind::RateLimited => Error::Busy { name, retry_after: None, reason },
+        ErrorKind::PermissionDenied => Error::denied(name, told),
+        ErrorKind::RateLimited => Error::busy(name, None, reason),
         ErrorKind::ConditionNotMatch => Error::Changed { name },
         ErrorKind::Unsupported => Error::unsupported(name, reason),
         ErrorKind::IsADirectory | ErrorKind::NotADirectory => {
             Error::refused(name, "this is a folder")
         }
-        ErrorKind::Unexpected if is_login(&reason) => Error::Denied {
-            name,
-            reason: format!(
-                "{reason}: check the user, the keys of the agent or of ~/.ssh, and ~/.ssh/known_hosts"
-            ),
-        },
+        ErrorKind::Unexpected if is_login(&reason) => {
+            let hint = "check the user, the keys of the agent or of ~/.ssh, and ~/.ssh/known_hosts";
+            Error::denied(name, format!("{reason}: {hint}"))
+        }
         ErrorKind::Unexpected if reason.contains("credential") => {
-            Error::Denied { name, reason: format!("no credentials that can be used ({reason})") }
+            Error::denied(name, format!("no credentials that can be used ({reason})"))
         }
         ErrorKind::Unexpected
             if ["Could not resolve hostname", "Too many levels of symbolic links"]
@@ -165,7 +171,8 @@ fn is_login(reason: &str) -> bool {
 fn deepest(error: &opendal::Error) -> String {
     let mut text = error.message().to_owned();
     let mut cause = error.source();
-    while let Some(inner) = cause {
+    // What an error of ours comes from, it says itself.
+    while let Some(inner) = cause.filter(|inner| !inner.is::<Error>()) {
         let inner_text = inner.to_string();
         if !inner_text.is_empty() {
             text = inner_text;

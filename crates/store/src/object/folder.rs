@@ -85,7 +85,7 @@ pub(super) fn path(key: &str) -> PathBuf {
 fn failed(name: Name, path: PathBuf, error: io::Error) -> Error {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => Error::NotFound { name },
-        ErrorKind::PermissionDenied => Error::Denied { name, reason: io_reason(&error) },
+        ErrorKind::PermissionDenied => Error::denied(name, io_reason(&error)).caused_by(error),
         _ => Error::io(path, error),
     }
 }

@@ -169,8 +169,9 @@ impl Transport {
             let length = length.and_then(|text| text.to_str().ok()?.parse().ok());
             let name = self.name.clone();
             let bytes = answer.bytes_stream().map_ok(Buffer::from).map_err(move |error| {
-                let reason = unanswered(&name, &error).reason();
-                opendal::Error::new(ErrorKind::Unexpected, reason).set_temporary()
+                let error = unanswered(&name, error);
+                let told = opendal::Error::new(ErrorKind::Unexpected, error.reason());
+                told.set_temporary().set_source(error)
             });
             HttpBody::new(
                 bytes.try_filter(|bytes| futures::future::ready(!bytes.is_empty())),

@@ -127,7 +127,7 @@ impl Wire {
         while let Some(bytes) =
             tokio::time::timeout(self.answer_max, body.next()).await.map_err(stalled)?
         {
-            text.extend_from_slice(&bytes.map_err(|error| unanswered(name, &error))?);
+            text.extend_from_slice(&bytes.map_err(|error| unanswered(name, error))?);
             if text.len() > TEXT_BYTES_MAX {
                 let reason = format!("an answer of more than {TEXT_BYTES_MAX} bytes");
                 return Err(Error::refused(name.clone(), reason));

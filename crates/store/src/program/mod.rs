@@ -146,7 +146,7 @@ impl Running {
         }
         let name = Name::from(Path::new(program));
         let started = starting_programs(|| Group::start(&mut command, groups));
-        let (group, printed) = started.map_err(|error| not_started(&name, program, &error))?;
+        let (group, printed) = started.map_err(|error| not_started(&name, program, error))?;
         Ok(Self {
             folder,
             program: name,
@@ -181,7 +181,8 @@ impl Running {
             match read.await {
                 Err(_) => self.goes_on()?,
                 Ok(Err(error)) => {
-                    return Err(Error::interrupted(self.program.clone(), io_reason(&error)));
+                    let broken = Error::interrupted(self.program.clone(), io_reason(&error));
+                    return Err(broken.caused_by(error));
                 }
                 Ok(Ok(0)) => return self.last().await,
                 Ok(Ok(read)) => {
@@ -225,7 +226,7 @@ impl Running {
                  (SIGCHLD), or waits for any of them itself"
                     .into(),
             )),
-            Err(error) => Err(refused(io_reason(&error))),
+            Err(error) => Err(refused(io_reason(&error)).caused_by(error)),
         }
     }
 }
@@ -253,9 +254,10 @@ fn is_path(program: &OsStr) -> bool {
 
 fn no_names(program: &Name, why: NoList) -> Error {
     Error::refused(program.clone(), format!("what it prints is no list of names: {why}"))
+        .caused_by(why)
 }
 
-fn not_started(name: &Name, program: &OsStr, error: &io::Error) -> Error {
+fn not_started(name: &Name, program: &OsStr, error: io::Error) -> Error {
     let reason = match error.kind() {
         io::ErrorKind::NotFound if !is_path(program) => {
             "no program of this name is in PATH".to_owned()
@@ -265,9 +267,9 @@ fn not_started(name: &Name, program: &OsStr, error: &io::Error) -> Error {
         _ if error.raw_os_error() == Some(libc::ENOEXEC) => {
             "it is neither a program nor a script that begins with `#!`".to_owned()
         }
-        _ => io_reason(error),
+        _ => io_reason(&error),
     };
-    Error::refused(name.clone(), reason)
+    Error::refused(name.clone(), reason).caused_by(error)
 }
 
 fn ending(status: ExitStatus) -> String {

@@ -126,12 +126,12 @@ impl Database {
             }
             Kind::Postgres(url) => {
                 let options = PgConnectOptions::from_str(&url);
-                let options = options.map_err(|error| question.refused(&error));
+                let options = options.map_err(|error| question.refused(error));
                 ask::<Postgres>(options, question, Path::new("")).await;
             }
             Kind::MySql(url) => {
                 let options = MySqlConnectOptions::from_str(&url);
-                let options = options.map_err(|error| question.refused(&error));
+                let options = options.map_err(|error| question.refused(error));
                 ask::<MySql>(options, question, Path::new("")).await;
             }
         }

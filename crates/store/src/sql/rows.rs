@@ -42,10 +42,10 @@ pub(super) struct Question {
 
 impl Question {
     /// What will fail again if it is tried again.
-    pub(super) fn refused(&self, error: &sqlx::Error) -> Error {
-        let hint = self.hint.filter(|_| is_not_opened(error));
+    pub(super) fn refused(&self, error: sqlx::Error) -> Error {
+        let hint = self.hint.filter(|_| is_not_opened(&error));
         let hint = hint.map(|hint| format!(": {hint}")).unwrap_or_default();
-        Error::refused(self.label.clone(), reason(error) + &hint)
+        Error::refused(self.label.clone(), reason(&error) + &hint).caused_by(error)
     }
 
     fn is_late(&self, what: &str) -> Error {
@@ -57,38 +57,36 @@ impl Question {
     }
 
     /// Why no connection came about.
-    fn not_connected(&self, error: &sqlx::Error) -> Error {
-        let name = self.label.clone();
-        match error {
-            sqlx::Error::Io(_) => Error::interrupted(name, reason(error)),
+    fn not_connected(&self, error: sqlx::Error) -> Error {
+        let (name, reason) = (self.label.clone(), reason(&error));
+        let failed = match &error {
+            sqlx::Error::Io(_) => Error::interrupted(name, reason),
             sqlx::Error::Database(told) => match told.code().as_deref() {
                 // SQLSTATE class 28: invalid authorization; 42000 is MySQL's for a closed database.
-                Some("28000" | "28P01" | "42000") => Error::Denied { name, reason: reason(error) },
+                Some("28000" | "28P01" | "42000") => Error::denied(name, reason),
                 // Too many connections; starting up or shutting down.
-                Some("53300" | "57P03" | "08004") => {
-                    Error::Busy { name, retry_after: None, reason: reason(error) }
-                }
-                _ => self.refused(error),
+                Some("53300" | "57P03" | "08004") => Error::busy(name, None, reason),
+                _ => return self.refused(error),
             },
-            _ => self.refused(error),
-        }
+            _ => return self.refused(error),
+        };
+        failed.caused_by(error)
     }
 
     /// Why an answer ends.
-    fn not_answered(&self, error: &sqlx::Error) -> Error {
-        let name = self.label.clone();
-        match error {
-            sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed => {
-                Error::interrupted(name, reason(error))
-            }
+    fn not_answered(&self, error: sqlx::Error) -> Error {
+        let (name, reason) = (self.label.clone(), reason(&error));
+        let failed = match &error {
+            sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed => Error::interrupted(name, reason),
             sqlx::Error::Database(told) => match told.code().as_deref() {
-                Some("42501") => Error::Denied { name, reason: reason(error) },
+                Some("42501") => Error::denied(name, reason),
                 // Shutting down, and after another connection of the server crashed.
-                Some("57P01" | "57P02") => Error::interrupted(name, reason(error)),
-                _ => self.refused(error),
+                Some("57P01" | "57P02") => Error::interrupted(name, reason),
+                _ => return self.refused(error),
             },
-            _ => self.refused(error),
-        }
+            _ => return self.refused(error),
+        };
+        failed.caused_by(error)
     }
 }
 
@@ -151,7 +149,7 @@ where
     while let Some(row) = next {
         let row = row.map_err(|error| {
             listener.has_heard_all();
-            question.not_answered(&error)
+            question.not_answered(error)
         })?;
         let entry = entry::<DB>(&row, question, folder).transpose();
         match &entry {
@@ -178,12 +176,12 @@ async fn connected<DB: Engine>(
 ) -> Result<(DB::Connection, Listener), Error> {
     let connected = timeout(question.answer_max, options.connect()).await;
     let connected = connected.map_err(|_| question.is_late("not connected"))?;
-    let mut connection = connected.map_err(|error| question.not_connected(&error))?;
+    let mut connection = connected.map_err(|error| question.not_connected(error))?;
     let mut listener = Listener::new(&question.queries);
     let prepared = DB::prepared(&mut connection, options, &mut listener);
     let prepared = timeout(question.answer_max, prepared).await;
     let prepared = prepared.map_err(|_| question.is_late("no answer"))?;
-    prepared.map_err(|error| question.not_connected(&error))?;
+    prepared.map_err(|error| question.not_connected(error))?;
     Ok((connection, listener))
 }
 
@@ -217,7 +215,7 @@ where
     for<'r> String: Decode<'r, DB> + Type<DB>,
     usize: ColumnIndex<DB::Row>,
 {
-    let refused = |error: sqlx::Error| question.refused(&error);
+    let refused = |error: sqlx::Error| question.refused(error);
     let value = row.try_get_raw(0).map_err(refused)?;
     if value.is_null() {
         return Ok(None);

@@ -1,5 +1,6 @@
 //! Questions to real databases.
 
+use std::error::Error as _;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
@@ -151,6 +152,8 @@ async fn what_is_wrong_with_a_query_is_what_the_database_says() {
     let answer = answer(&*path, "select path from nowhere").await;
     let [Err(error @ Error::Refused { .. })] = &*answer else { panic!("{answer:?}") };
     assert_eq!(error.reason(), "no such table: nowhere");
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<sqlx::Error>());
+    assert!(cause.is_some_and(|cause| cause.as_database_error().is_some()), "{error:?}");
 }
 
 /// A database in WAL mode that holds `/a`, and who has it open.

@@ -59,11 +59,11 @@ pub(super) fn failure(name: &Name, response: &Response, clock: &Clock) -> Option
     let reason = format!("the server answered {status}");
     match status.as_u16() {
         200 | 206 => None,
-        401 | 403 | 407 => Some(Error::Denied { name, reason }),
+        401 | 403 | 407 => Some(Error::denied(name, reason)),
         404 | 410 => Some(Error::NotFound { name }),
         412 => Some(Error::Changed { name }),
-        429 | 503 => Some(Error::Busy { name, retry_after: retry_after(headers, clock), reason }),
-        408 | 425 | 500..600 => Some(Error::Interrupted { name, reason }),
+        429 | 503 => Some(Error::busy(name, retry_after(headers, clock), reason)),
+        408 | 425 | 500..600 => Some(Error::interrupted(name, reason)),
         // What can be followed has been.
         300..=399 => {
             let to = text(headers, &LOCATION);
@@ -71,9 +71,9 @@ pub(super) fn failure(name: &Name, response: &Response, clock: &Clock) -> Option
                 |to: &str| response.url().join(to).map_or_else(|_| to.to_owned(), Into::into);
             let to = to.map(|to| Name::from(whole(to)).redacted());
             let to = to.map(|to| format!(", and sends on to {to}, where it cannot be followed"));
-            Some(Error::Refused { name, reason: reason + &to.unwrap_or_default() })
+            Some(Error::refused(name, reason + &to.unwrap_or_default()))
         }
-        _ => Some(Error::Refused { name, reason }),
+        _ => Some(Error::refused(name, reason)),
     }
 }
 

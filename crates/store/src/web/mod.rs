@@ -219,7 +219,7 @@ impl Servers {
         let headers = fields(headers);
         let range = cover.range.clone();
         let of = name.clone();
-        let bytes = response.bytes_stream().map_err(move |error| unanswered(&of, &error));
+        let bytes = response.bytes_stream().map_err(move |error| unanswered(&of, error));
         let bytes = covered(name.clone(), bytes, cover);
         Ok(Reading { entry: now, range, headers, bytes })
     }
@@ -246,7 +246,7 @@ impl Servers {
         let written_in = charset(kind).and_then(Encoding::for_label_no_replacement);
         let base = Base::of_page(&asked, response.url().clone(), Arc::clone(&self.hosts));
         let of = name.clone();
-        let bytes = response.bytes_stream().map_err(move |error| unanswered(&of, &error));
+        let bytes = response.bytes_stream().map_err(move |error| unanswered(&of, error));
         let body = unless_silent(name.clone(), self.answer_max, bytes);
         Ok(Opened { base, written_in, body })
     }

@@ -55,7 +55,7 @@ pub(super) fn links(
         Ok(selector) => selector,
         Err(error) => {
             let reason = format!("`{selector}` selects nothing: {error}; {ACCEPTED}");
-            return failed(Error::refused(page, reason));
+            return failed(Error::refused(page, reason).caused_by(error));
         }
     };
     let opened = open.map(move |opened| match opened {
@@ -158,12 +158,13 @@ impl Loading {
         }
         let Some(parser) = &mut self.parser else { return Ok(()) };
         let parsed = parser.write(bytes);
-        parsed.map_err(|error| Error::refused(self.page.clone(), error.to_string()))
+        parsed
+            .map_err(|error| Error::refused(self.page.clone(), error.to_string()).caused_by(error))
     }
 
     fn finish(&mut self) -> Result<(), Error> {
         let ended = self.parser.take().map_or(Ok(()), lol_html::HtmlRewriter::end);
-        ended.map_err(|error| Error::refused(self.page.clone(), error.to_string()))
+        ended.map_err(|error| Error::refused(self.page.clone(), error.to_string()).caused_by(error))
     }
 
     fn is_new(&mut self, link: &Result<Name, Error>) -> bool {

@@ -67,12 +67,12 @@ pub enum Error {
         source: io::Error,
     },
     /// A path that was asked for lies on no mount that can be found.
-    #[error("{}: no file system to listen to: {why}", path.display())]
+    #[error("{}: no file system to listen to: {}", path.display(), source.reason())]
     NoPlace {
         /// The path.
         path: PathBuf,
         /// Why none is found.
-        why: String,
+        source: store::Error,
     },
     /// What was asked for is made up by the kernel.
     #[error("{}: no file system to listen to: its files hold no data that could be fetched", path.display())]

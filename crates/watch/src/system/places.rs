@@ -49,7 +49,7 @@ pub(crate) fn points(scope: &Scope, costs: &Costs) -> Result<Vec<PathBuf>, Error
             Err(Error::NoData { path: path.clone() })
         }
         Ok(status) => Ok(status.mount),
-        Err(error) => Err(Error::NoPlace { path: path.clone(), why: error.reason() }),
+        Err(error) => Err(Error::NoPlace { path: path.clone(), source: error }),
     };
     scope.on.iter().map(point).collect()
 }

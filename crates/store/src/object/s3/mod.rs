@@ -376,7 +376,7 @@ fn reading(known: &Entry, answer: reqwest::Response, wanted: Range<u64>) -> Resu
     }
     let headers = fields(answer.headers());
     let broken = name.clone();
-    let bytes = answer.bytes_stream().map_err(move |error| unanswered(&broken, &error));
+    let bytes = answer.bytes_stream().map_err(move |error| unanswered(&broken, error));
     if range == (0..u64::MAX) {
         return Ok(Reading { entry, range, bytes: bytes.boxed(), headers });
     }

@@ -192,19 +192,18 @@ fn url(place: &Place, name: &Name, request: &Request<'_>) -> Result<String, Erro
 
 async fn sign(place: &Place, name: &Name, head: &mut Parts) -> Result<(), Error> {
     let Some(signer) = &place.signer else { return Ok(()) };
-    meanwhile(signer.sign(head, None)).await.map_err(|error| unsigned(name, &error))
+    meanwhile(signer.sign(head, None)).await.map_err(|error| unsigned(name, error))
 }
 
-fn unsigned(name: &Name, error: &reqsign_core::Error) -> Error {
-    match error.kind() {
-        ErrorKind::CredentialInvalid => {
-            Error::Denied { name: name.clone(), reason: NO_CREDENTIALS.to_owned() }
-        }
+fn unsigned(name: &Name, error: reqsign_core::Error) -> Error {
+    let unsigned = match error.kind() {
+        ErrorKind::CredentialInvalid => Error::denied(name.clone(), NO_CREDENTIALS),
         _ if error.is_retryable() => {
             Error::interrupted(name.clone(), format!("no credentials for now: {error}"))
         }
         _ => Error::refused(name.clone(), format!("the request cannot be signed: {error}")),
-    }
+    };
+    unsigned.caused_by(error)
 }
 
 /// What to do where there are no keys.
@@ -218,10 +217,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_signed_is_not_tried_again_unless_keys_may_come() {
-        let (name, error) =
-            (Name::from("s3://bucket/a"), reqsign_core::Error::unexpected("a header"));
-        assert!(matches!(unsigned(&name, &error), Error::Refused { .. }));
-        let passing = unsigned(&name, &error.set_retryable(true));
+        let name = Name::from("s3://bucket/a");
+        let error = || reqsign_core::Error::unexpected("a header");
+        assert!(matches!(unsigned(&name, error()), Error::Refused { .. }));
+        let passing = unsigned(&name, error().set_retryable(true));
         assert!(matches!(passing, Error::Interrupted { .. }));
     }
 }
