@@ -29,7 +29,7 @@ fn class(error: &Error) -> &'static str {
         Error::Interrupted { .. } => "Interrupted",
         Error::Changed { .. } => "Changed",
         Error::Unsupported { .. } => "Unsupported",
-        Error::NothingToRead { .. } | Error::Refused { .. } => "Refused",
+        Error::NothingToRead { .. } | Error::NotAllowed { .. } | Error::Refused { .. } => "Refused",
         _ => "NearfirstError",
     }
 }

@@ -129,6 +129,13 @@ pub enum Error {
         /// What that was made of, if it was an error.
         cause: Option<Cause>,
     },
+    /// A program was not run, as none is unless [`Permissions::programs`](crate::Permissions) allows it.
+    NotAllowed {
+        /// The program.
+        name: Name,
+        /// It and its arguments, without passwords.
+        command: String,
+    },
     /// It will fail again if tried again: a bad query, a bad name, a bad
     /// certificate, an answer that is none.
     Refused {
@@ -188,7 +195,8 @@ impl StdError for Error {
             | Self::NamesNothing { .. }
             | Self::Changed { .. }
             | Self::Cold { .. }
-            | Self::Recalling { .. } => None,
+            | Self::Recalling { .. }
+            | Self::NotAllowed { .. } => None,
         }
     }
 }
@@ -296,6 +304,9 @@ impl Error {
                 reason: reason.clone(),
                 cause: cause.clone(),
             },
+            Self::NotAllowed { name, command } => {
+                Self::NotAllowed { name: name.clone(), command: command.clone() }
+            }
             Self::Refused { name, reason, cause } => {
                 Self::Refused { name: name.clone(), reason: reason.clone(), cause: cause.clone() }
             }
@@ -318,6 +329,7 @@ impl Error {
             | Self::Cold { name, .. }
             | Self::Recalling { name, .. }
             | Self::Unsupported { name, .. }
+            | Self::NotAllowed { name, .. }
             | Self::Refused { name, .. } => name.clone(),
         }
     }
@@ -357,7 +369,7 @@ impl Error {
             Self::Interrupted { .. } => Errno::CONNRESET,
             Self::Changed { .. } => Errno::STALE,
             Self::Unsupported { .. } => Errno::OPNOTSUPP,
-            Self::Refused { .. } => Errno::INVAL,
+            Self::NotAllowed { .. } | Self::Refused { .. } => Errno::INVAL,
             Self::NothingToRead { .. } => return None,
         };
         Some(errno.raw_os_error())
@@ -402,6 +414,9 @@ impl Error {
                 format!("in cold storage ({class}): it must be restored before it can be read")
             }
             Self::Recalling { class, within, waited, .. } => recalling(class, *within, *waited),
+            Self::NotAllowed { command, .. } => {
+                format!("`{command}` was not run: programs are run only with allow_programs")
+            }
             Self::Interrupted { reason, .. }
             | Self::Unsupported { reason, .. }
             | Self::Refused { reason, .. } => reason.clone(),
@@ -605,6 +620,7 @@ mod tests {
             },
             Error::interrupted(name(), ""),
             Error::unsupported(name(), ""),
+            Error::NotAllowed { name: name(), command: String::new() },
             Error::refused(name(), ""),
             Error::io(name().to_string(), io::ErrorKind::TimedOut),
         ] {

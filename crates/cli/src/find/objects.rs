@@ -210,7 +210,7 @@ fn is_bucket(name: &Name) -> bool {
 }
 
 fn is_refused(error: &Error) -> bool {
-    matches!(error, Error::Denied { .. } | Error::Refused { .. })
+    matches!(error, Error::Denied { .. } | Error::NotAllowed { .. } | Error::Refused { .. })
 }
 
 fn says_little(error: &Error) -> bool {

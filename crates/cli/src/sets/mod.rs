@@ -300,9 +300,7 @@ pub(crate) fn complain(error: &MemberError) {
 /// Why an object could not be read, and what there is to do about it.
 pub(crate) fn reason(cause: &Error) -> String {
     match cause {
-        Error::Refused { reason, .. } if reason.ends_with("allow_programs") => {
-            format!("{reason} (--allow-programs)")
-        }
+        Error::NotAllowed { .. } => format!("{} (--allow-programs)", cause.reason()),
         Error::Cold { .. } => format!("{}: --recall asks for that", cause.reason()),
         Error::Recalling { waited: Duration::ZERO, .. } => {
             format!("{}: try again then, or --wait", cause.reason())

@@ -79,11 +79,7 @@ impl Store for Programs {
             let name = words
                 .first()
                 .map_or_else(|| folder.clone(), |program| Name::from(Path::new(program)));
-            let reason = format!(
-                "`{}` was not run: programs are run only with allow_programs",
-                shown(words)
-            );
-            return failed(Error::refused(name, reason));
+            return failed(Error::NotAllowed { name, command: shown(words) });
         }
         let (folder, words) = (folder.clone(), words.clone());
         let (costs, groups) = (Arc::clone(&self.costs), Arc::clone(&self.groups));
