@@ -244,7 +244,7 @@ impl Reading {
     }
 
     fn failing(&self, cause: nearfirst::Error) -> Source {
-        Source::Failed(MemberError { name: self.name.clone(), cause: cause.into() })
+        Source::Failed(MemberError::new(self.name.clone(), cause))
     }
 
     /// The next `size` bytes, fewer at the end; all if there is no size.
@@ -455,7 +455,7 @@ fn is_file(member: &Member) -> bool {
 /// That a member cannot be read.
 fn unread(name: &Name, error: io::Error) -> MemberError {
     let cause = nearfirst::Error::io(name.to_string_lossy().into_owned(), error);
-    MemberError { name: name.clone(), cause: cause.into() }
+    MemberError::new(name.clone(), cause)
 }
 
 /// Takes what has arrived, and its end or error if that is next; waits for the first of it.

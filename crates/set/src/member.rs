@@ -56,6 +56,7 @@ enum Content {
 
 /// A member that could not be read.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct MemberError {
     /// Its name.
     pub name: Name,
@@ -64,6 +65,11 @@ pub struct MemberError {
 }
 
 impl MemberError {
+    /// Of the member of that name.
+    pub fn new(name: Name, cause: impl Into<Arc<Error>>) -> Self {
+        Self { name, cause: cause.into() }
+    }
+
     /// What was met while the member of that name was read through [`Read`].
     pub fn of(name: &Name, error: io::Error) -> Self {
         let inner = error.get_ref();

@@ -34,6 +34,7 @@ pub struct SetOptions {
 
 /// In what order members are yielded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Order {
     /// What is ready first; of that the highest rank, then the largest.
     #[default]
@@ -60,6 +61,7 @@ impl Order {
 
 /// What makes two members one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Duplicates {
     /// The same name: found before anything is fetched.
     #[default]

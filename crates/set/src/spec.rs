@@ -63,6 +63,7 @@ pub enum ListSource {
 /// As text it gives the spec without the passwords that URLs in it may hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {reason}", spec.redacted())]
+#[non_exhaustive]
 pub struct SpecError {
     /// The text.
     pub spec: Name,
@@ -71,8 +72,9 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    pub(crate) fn new(spec: &[u8], reason: impl Into<String>) -> Self {
-        Self { spec: Name::new(spec), reason: reason.into() }
+    /// Of this text, for this reason.
+    pub fn new(spec: impl AsRef<[u8]>, reason: impl Into<String>) -> Self {
+        Self { spec: Name::new(spec.as_ref()), reason: reason.into() }
     }
 }
 

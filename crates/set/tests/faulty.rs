@@ -126,7 +126,7 @@ impl Came {
                 assert!(bytes == expected, "{name} is not whole");
                 self.whole.insert(key)
             }
-            Err(MemberError { name, cause }) => {
+            Err(MemberError { name, cause, .. }) => {
                 self.failed.insert(name.to_string(), cause).is_none()
             }
         };

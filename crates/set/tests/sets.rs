@@ -999,7 +999,7 @@ fn what_the_system_said_lies_under_the_error_of_a_member() {
     let interrupted = MemberError::of(&Name::from("a"), io::ErrorKind::Interrupted.into());
     assert_eq!(io::Error::from(interrupted).kind(), io::ErrorKind::Other);
     let missing = store::Error::NotFound { name: Name::from("b") };
-    let error = MemberError { name: Name::from("b"), cause: Arc::new(missing) };
+    let error = MemberError::new(Name::from("b"), missing);
     assert!(error.source().is_none(), "its text says all");
 }
 

@@ -117,6 +117,7 @@ pub enum Sequence {
 
 /// What to list.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Query {
     /// The names that match a csh pattern: `*`, `?`, `[a-z]` within a
     /// component, `**` for any number of them; no braces, no `~`. A backslash

@@ -178,6 +178,26 @@ fn every_source_says_what_it_holds_and_holds_one_concept() {
 }
 
 #[test]
+fn errors_and_what_people_only_read_may_grow() {
+    const LIBRARIES: [&str; 6] = ["sled", "store", "fetch", "set", "tree", "watch"];
+    const GROWS: [&str; 4] = ["Error", "Warning", "Report", "Snapshot"];
+    for (path, text) in files(&[".rs"]) {
+        if !LIBRARIES.iter().any(|name| path.starts_with(format!("crates/{name}/src"))) {
+            continue;
+        }
+        let mut before = "";
+        for line in text.lines() {
+            let kind = line.strip_prefix("pub enum ").or_else(|| line.strip_prefix("pub struct "));
+            let name = kind.and_then(|rest| rest.strip_suffix(" {")).unwrap_or_default();
+            let may_grow = before == "#[non_exhaustive]";
+            let grows = GROWS.iter().any(|ending| name.ends_with(ending));
+            assert!(may_grow || !grows, "{}: {name} is not `non_exhaustive`", path.display());
+            before = line;
+        }
+    }
+}
+
+#[test]
 fn every_crate_takes_the_lints_of_the_workspace() {
     for (path, text) in files(&["Cargo.toml"]) {
         if path.starts_with("crates") {

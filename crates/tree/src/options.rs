@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// By which rules trees are matched and predictions are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Matching {
     /// Lei & Duchamp's: ordered trees, compatibility of one pattern tree, nothing withdrawn but at
     /// the end of a program.

@@ -103,6 +103,7 @@ fn is_later(error: &io::Error) -> bool {
 
 /// What is to be forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Forget {
     /// All.
     All,

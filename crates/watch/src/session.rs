@@ -51,6 +51,7 @@ pub struct SessionOptions {
 
 /// What is done about what is predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Effort {
     /// It is fetched.
     #[default]

@@ -86,9 +86,7 @@ impl Folder {
         let name = member.name().clone();
         // Names may be the same: each copy has a folder of its own.
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let place = self
-            .path()
-            .map_err(|error| MemberError { name: name.clone(), cause: Arc::new(error) })?;
+        let place = self.path().map_err(|error| MemberError::new(name.clone(), error))?;
         let own = place.join(number.to_string());
         let path = own.join(OsStr::from_bytes(&name.of_copy()));
         let mut file = MemberFile { path, bytes: 0, own: Some(own) };

@@ -79,7 +79,7 @@ impl<'a> Specs<'a> {
 
     /// What is wrong with the operand at work.
     fn error(&self, reason: String) -> SpecError {
-        SpecError { spec: Name::new(self.spec.as_bytes()), reason }
+        SpecError::new(self.spec.as_bytes(), reason)
     }
 }
 
@@ -92,7 +92,7 @@ impl Iterator for Specs<'_> {
                 if let Some(found) = walk.next(self.local) {
                     self.found_any = true;
                     let error =
-                        |error: Error| SpecError { spec: error.name(), reason: error.reason() };
+                        |error: Error| SpecError::new(error.name().as_bytes(), error.reason());
                     return Some(found.map_err(error));
                 }
                 self.walk = None;

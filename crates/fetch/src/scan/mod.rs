@@ -91,6 +91,7 @@ impl ScanOptions {
 
 /// A piece of the file, read.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Chunk<'a> {
     /// Where it begins in the file.
     pub offset: u64,
@@ -107,6 +108,7 @@ pub struct Chunk<'a> {
 
 /// What a scan found and took.
 #[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
 pub struct ScanReport {
     /// Size of the file when it began; what is appended later is not read.
     pub size: u64,

@@ -11,6 +11,7 @@ use super::slab::List;
 
 /// The state of a scheduler at a moment.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// The devices, in the order in which they were met.
     pub devices: Vec<DeviceSnapshot>,
@@ -24,6 +25,7 @@ pub struct Snapshot {
 
 /// A device at a moment; counts are since it was met.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct DeviceSnapshot {
     /// The device.
     pub device: DeviceId,
@@ -53,6 +55,7 @@ pub struct DeviceSnapshot {
 
 /// A set at a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SetSnapshot {
     /// The set.
     pub set: SetId,
@@ -74,6 +77,7 @@ pub struct SetSnapshot {
 
 /// The budget at a moment, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct BudgetSnapshot {
     /// Fetched or on their way, and not read; of what tells no size, the room for as much as may come.
     pub used: u64,
@@ -91,6 +95,7 @@ pub struct BudgetSnapshot {
 
 /// A member that is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WaitSnapshot {
     /// The member.
     pub member: MemberId,

@@ -85,6 +85,7 @@ pub enum Kind {
 
 /// What a store knows of a name without opening it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Status {
     /// What it is.
     pub kind: Kind,

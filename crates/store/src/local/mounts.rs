@@ -81,6 +81,7 @@ impl Backing {
 
 /// One line of `/proc/self/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Mount {
     /// The kernel's number for it.
     pub id: u64,

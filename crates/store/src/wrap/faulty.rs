@@ -18,6 +18,7 @@ use crate::{
 /// What happens instead of, or to, an answer. What is to come after more than
 /// there is comes at the end.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub enum Fault {
     /// The answer is this error, of the name that was asked for.
     Fails(fn(Name) -> Error),

@@ -31,6 +31,7 @@ pub use throttled::{Pace, Throttled};
 
 /// What a store is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Call {
     /// [`Store::stat`](crate::Store::stat).
     Stat,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 /// The sums of one simulation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// Files read, programs included.
     pub references: u64,
@@ -45,6 +46,7 @@ impl Report {
 
 /// What became of one file, and of what was predicted of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FileReport {
     /// Its path.
     pub path: Arc<[u8]>,

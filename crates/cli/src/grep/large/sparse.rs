@@ -134,15 +134,14 @@ impl<'a> Sparse<'a> {
         let (size, near_bytes, hole_bytes) = (self.size(), self.near_bytes, self.hole_bytes());
         let near = near_bytes - hole_bytes;
         let (saved_bytes, saved_s) = fetch::saved(&self.source, &self.status, near, estimates);
-        ScanReport {
-            size,
-            near_bytes,
-            hole_bytes,
-            far_bytes: size - near_bytes,
-            saved_bytes,
-            saved_s,
-            ..ScanReport::default()
-        }
+        let mut report = ScanReport::default();
+        report.size = size;
+        report.near_bytes = near_bytes;
+        report.hole_bytes = hole_bytes;
+        report.far_bytes = size - near_bytes;
+        report.saved_bytes = saved_bytes;
+        report.saved_s = saved_s;
+        report
     }
 
     /// Hands the file's lines to `take`, in order, until it says `false`.
