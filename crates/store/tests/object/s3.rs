@@ -1,6 +1,7 @@
 //! S3 as a real server answers, and as one that misbehaves.
 
 use std::collections::BTreeSet;
+use std::error::Error as _;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -495,7 +496,11 @@ fn where_a_server_cannot_be_reached_the_error_says_why() {
     );
     let gone = server.endpoint();
     drop(server);
-    assert!(matches!(refused(&gone), Error::Interrupted { .. }));
+    let gone = refused(&gone);
+    assert!(matches!(gone, Error::Interrupted { .. }));
+    let mut chain = std::iter::successors(gone.source(), |&error| error.source());
+    let number = chain.find_map(|error| error.downcast_ref::<std::io::Error>()?.raw_os_error());
+    assert_eq!(number, Some(libc::ECONNREFUSED), "{gone:?}");
     let nowhere = refused("http://no-such-host.invalid");
     assert!(
         matches!(&nowhere, Error::Refused { reason, .. } if reason.contains("no-such-host.invalid"))
