@@ -102,6 +102,26 @@ fn output_of_strace_is_played_as_it_is_and_imported() {
 }
 
 #[test]
+fn output_of_strace_is_the_same_work_whether_it_was_written_to_a_file_or_to_stderr() {
+    skip_unless!(Facility::Tool("strace"));
+    let (dir, script) = work();
+    let (state, out) = (Dir::new(), dir.join("out"));
+    let strace = || cmd("strace", ["-f", "-ttt", "-y", "-s", "4096"]);
+    strace().arg("-o").arg(&out).arg(&script).run().succeeds();
+    let written = fs::read(&out).expect("written");
+    let told = strace().arg(&script).run().stderr();
+    let events = |text: &[u8]| {
+        let imported = nearfirst(&state, &["trees", "import"]).stdin(text).run();
+        imported.succeeds().is_quiet();
+        let event = |line: &str| line.split(' ').nth(1).map(str::to_owned);
+        let mut events: Vec<_> = imported.text().lines().skip(1).filter_map(event).collect();
+        events.sort_unstable();
+        events
+    };
+    assert_eq!(events(told.as_bytes()), events(&written));
+}
+
+#[test]
 fn of_what_strace_names_only_programs_are_looked_into() {
     let (state, dir) = (Dir::new(), Dir::new());
     let script = script(&dir, "script", "exit 0");

@@ -18,7 +18,7 @@ pub fn strace_lines(bytes: &[u8]) {
         let words = path.ends_with(b".sh").then(|| b"/bin/sh"[..].into());
         words.into_iter().collect()
     };
-    let trace = strace::import(bytes, User(0), b"/folder", about, interpreter);
+    let Ok(trace) = strace::import(bytes, User(0), b"/folder", about, interpreter) else { return };
     let mut known = std::collections::HashSet::new();
     for (_, event) in &trace.events {
         match event {

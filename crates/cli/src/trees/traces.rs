@@ -47,7 +47,13 @@ pub(super) fn import(args: &Args) -> io::Result<()> {
             return Ok(());
         }
     };
-    let trace = translated(&bytes, &args.folder);
+    let trace = match translated(&bytes, &args.folder) {
+        Ok(trace) => trace,
+        Err(error) => {
+            messages::error(format_args!("{}: {error}", human::name(name)));
+            return Ok(());
+        }
+    };
     if trace.events.is_empty() {
         let name = human::name(name);
         messages::error(format_args!("{name}: nothing in it is output of `strace -f -ttt -y`"));
@@ -91,13 +97,14 @@ pub(super) fn understood(bytes: &[u8], folder: &Path) -> Result<Trace, TraceErro
     if trace != Err(TraceError::Version) {
         return trace;
     }
-    let translated = translated(bytes, folder);
+    let translated = translated(bytes, folder)?;
     if translated.events.is_empty() { trace } else { Ok(translated) }
 }
 
-fn translated(text: &[u8], folder: &Path) -> Trace {
+fn translated(text: &[u8], folder: &Path) -> Result<Trace, TraceError> {
     let user = User(rustix::process::getuid().as_raw());
-    strace::import(text, user, folder.as_os_str().as_bytes(), about, interpreter).with_grain(GRAIN)
+    let trace = strace::import(text, user, folder.as_os_str().as_bytes(), about, interpreter)?;
+    Ok(trace.with_grain(GRAIN))
 }
 
 /// What a name stands for today.

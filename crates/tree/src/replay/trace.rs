@@ -54,6 +54,9 @@ pub enum TraceError {
         /// What was expected there.
         what: &'static str,
     },
+    /// Lines of strace's name no process, and several live.
+    #[error("whose some lines of strace's are is not to be told: have it write to a file, with -o")]
+    Unnamed,
 }
 
 impl Trace {

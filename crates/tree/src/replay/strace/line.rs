@@ -1,5 +1,6 @@
 //! What a line of strace says.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// A line with its thread and time.
@@ -21,9 +22,26 @@ pub(super) enum Said<'a> {
     /// A call whose end is on a later line.
     Begun(&'a [u8]),
     /// The rest of such a call.
-    Resumed(&'a [u8]),
+    Resumed { name: &'a [u8], rest: &'a [u8] },
     /// A whole call.
     Call(&'a [u8]),
+}
+
+/// The lines without strace's own word of whom it follows from now on, which it writes in the middle
+/// of a line where it writes to a terminal or a pipe.
+pub(super) fn whole(text: &[u8]) -> Cow<'_, [u8]> {
+    let lines = || text.split_inclusive(|&byte| byte == b'\n');
+    if lines().all(|line| before_word(line).is_none()) {
+        return text.into();
+    }
+    lines().flat_map(|line| before_word(line).unwrap_or(line)).copied().collect::<Vec<_>>().into()
+}
+
+/// What comes before `strace: Process 7 attached`, if a line ends so.
+fn before_word(line: &[u8]) -> Option<&[u8]> {
+    let said = line.strip_suffix(b" attached\n")?;
+    let process = said.iter().rposition(|byte| !byte.is_ascii_digit())? + 1;
+    said[..process].strip_suffix(b"strace: Process ")
 }
 
 /// Takes a line apart; `None` if it is about something else.
@@ -63,13 +81,35 @@ fn said(mut text: &[u8]) -> Option<Said<'_>> {
     if let Some(resumed) = text.strip_prefix(b"<... ") {
         let mark = b" resumed>";
         let end = resumed.windows(mark.len()).position(|part| part == mark)?;
-        return Some(Said::Resumed(&resumed[end + mark.len()..]));
+        return Some(Said::Resumed { name: &resumed[..end], rest: &resumed[end + mark.len()..] });
     }
     match text.strip_suffix(b"<unfinished ...>") {
         Some(begun) => Some(Said::Begun(begun.trim_ascii_end())),
         // What has no bracket is of a summary (`-C`).
         None => text.contains(&b'(').then_some(Said::Call(text)),
     }
+}
+
+impl Said<'_> {
+    /// The number of the thread that a call made, whose end this is.
+    pub(super) fn made(&self) -> Option<u64> {
+        let made = |text: &[u8]| call(text)?.result.map(|result| result.number);
+        match self {
+            Self::Call(text) if is_fork(text) => made(text),
+            // What the beginning has is not needed.
+            Self::Resumed { name, rest } if FORKS.contains(name) => {
+                made(&[name, &b"("[..], rest].concat())
+            }
+            _ => None,
+        }
+    }
+}
+
+const FORKS: [&[u8]; 4] = [b"fork", b"vfork", b"clone", b"clone3"];
+
+/// Whether a call, or the beginning of one, makes a process or a thread.
+pub(super) fn is_fork(text: &[u8]) -> bool {
+    text.split(|&byte| byte == b'(').next().is_some_and(|name| FORKS.contains(&name))
 }
 
 fn word(text: &[u8]) -> (&[u8], &[u8]) {

@@ -8,7 +8,7 @@
 //!
 //! and content with less: without `-y` relative names are resolved by the working folders and
 //! descriptors seen so far (which a process attached to does not give); without `-o`, `[pid N]` is
-//! understood. `-ttt` is needed, or `-tt`, of which the next day is told by the hour: of times since
+//! understood, and lines without it are those of the only thread there is. `-ttt` is needed, or `-tt`, of which the next day is told by the hour: of times since
 //! the line before (`-r`) nothing is made. Lines of other calls, of signals, and cut ones are passed over.
 //!
 //! - A process is as the kernel sees one: threads open in its name, and a number of a process that is
@@ -18,6 +18,7 @@
 //!   put together from the text, and followed as far as [`About::path`] tells.
 
 mod line;
+mod living;
 mod processes;
 
 use std::collections::HashMap;
@@ -25,8 +26,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::line::{Argument, Line, Said};
+use self::living::Living;
 use self::processes::{Forks, Processes};
-use super::trace::Trace;
+use super::trace::{Trace, TraceError};
 use crate::{Access, Event, File, User, is_on_a_device};
 
 /// What is known of a name today, which may be later than the work was recorded.
@@ -48,24 +50,31 @@ pub type Interpreter = Vec<Arc<[u8]>>;
 /// It began in `folder`, unless `-y` tells where. `about` is asked once for each name, `interpreter`
 /// once for each that was executed: to answer it, a file has to be read. Times count from the first
 /// line; one that goes back is taken as that of the line before.
+///
+/// # Errors
+/// If lines name no process, and which one goes on is not to be told.
 pub fn import(
     text: &[u8],
     user: User,
     folder: &[u8],
     about: impl FnMut(&[u8]) -> About,
     interpreter: impl FnMut(&[u8]) -> Interpreter,
-) -> Trace {
+) -> Result<Trace, TraceError> {
     let mark = b"AT_FDCWD<";
     let told = text.windows(mark.len()).position(|part| part == mark);
     let told = told.and_then(|at| Argument { text: &text[at..] }.descriptor().1);
     let folder = told.as_deref().unwrap_or(folder);
+    let text = line::whole(text);
     let lines = || text.split(|&byte| byte == b'\n').filter_map(line::parse);
     // Times since the line before (`-r`), of which some lines are missing here.
     if lines().next().is_some_and(|first| first.at.is_zero()) {
-        return Trace::default();
+        return Ok(Trace::default());
     }
+    let living = Living::of(lines());
+    let named = || living.clone().named(lines());
+    let forks = Forks::of(named()).ok_or(TraceError::Unnamed)?;
     let mut import = Import {
-        processes: Processes::new(Forks::of(lines()), user, folder),
+        processes: Processes::new(forks, user, folder),
         start: None,
         said_at: Duration::ZERO,
         midnights: Duration::ZERO,
@@ -76,10 +85,10 @@ pub fn import(
         scripts: HashMap::new(),
         trace: Trace::default(),
     };
-    for line in lines() {
+    for line in named().flatten() {
         import.line(&line);
     }
-    import.trace
+    Ok(import.trace)
 }
 
 /// A day, and the half of one that a clock which shows the time of day goes back by in a night only.
@@ -122,9 +131,9 @@ impl<A: FnMut(&[u8]) -> About, I: FnMut(&[u8]) -> Interpreter> Import<A, I> {
             Said::Ended => self.end(line.thread),
             Said::Superseded(other) => self.processes.superseded(line.thread, *other),
             Said::Begun(text) => self.processes.begin(line.thread, text),
-            Said::Resumed(text) => {
+            Said::Resumed { rest, .. } => {
                 let mut whole = self.processes.begun(line.thread);
-                whole.extend_from_slice(text);
+                whole.extend_from_slice(rest);
                 self.call(line.thread, &whole);
             }
             Said::Call(text) => self.call(line.thread, text),
@@ -150,7 +159,7 @@ impl<A: FnMut(&[u8]) -> About, I: FnMut(&[u8]) -> Interpreter> Import<A, I> {
         let Some(result) = call.result else { return };
         let arguments = &call.arguments[..];
         match (call.name, arguments) {
-            (b"fork" | b"vfork" | b"clone" | b"clone3", _) => {
+            _ if line::is_fork(text) => {
                 if let Some(event) = self.processes.forked(result.number) {
                     self.push(event);
                 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::line::{self, Argument, Line, Said};
+use super::line::{self, Argument, Line, Said, is_fork};
 use crate::{Event, File, Process, User};
 
 /// Who made whom, in the order of the calls' ends; a child may be seen before its maker's call ends.
@@ -17,24 +17,26 @@ struct Fork {
 }
 
 impl Forks {
-    pub(super) fn of<'a>(lines: impl Iterator<Item = Line<'a>>) -> Self {
+    /// `None` if there is no telling whose a line is.
+    pub(super) fn of<'a>(lines: impl Iterator<Item = Option<Line<'a>>>) -> Option<Self> {
         let mut forks = Self::default();
         let mut begun: HashMap<u64, &[u8]> = HashMap::new();
         for line in lines {
+            let line = line?;
             match line.said {
                 Said::Begun(text) if is_fork(text) => {
                     begun.insert(line.thread, text);
                 }
-                Said::Resumed(text) => {
+                Said::Resumed { rest, .. } => {
                     if let Some(begun) = begun.remove(&line.thread) {
-                        forks.call(line.thread, &[begun, text].concat());
+                        forks.call(line.thread, &[begun, rest].concat());
                     }
                 }
                 Said::Call(text) if is_fork(text) => forks.call(line.thread, text),
                 _ => {}
             }
         }
-        forks
+        Some(forks)
     }
 
     fn call(&mut self, parent: u64, text: &[u8]) {
@@ -46,10 +48,6 @@ impl Forks {
             self.0.entry(result.number).or_default().push_back(Fork { parent, thread });
         }
     }
-}
-
-fn is_fork(text: &[u8]) -> bool {
-    [&b"fork("[..], b"vfork(", b"clone(", b"clone3("].iter().any(|call| text.starts_with(call))
 }
 
 #[derive(Debug, Clone, Default)]

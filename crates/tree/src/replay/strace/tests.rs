@@ -4,6 +4,10 @@ use super::*;
 use crate::Process;
 
 fn imported(text: &str) -> Vec<String> {
+    tried(text).expect("every line is somebody's")
+}
+
+fn tried(text: &str) -> Result<Vec<String>, TraceError> {
     let about = |path: &[u8]| match path {
         b"/bin/sh" => {
             About { path: Some(b"/usr/bin/dash"[..].into()), size: Some(7), ..About::default() }
@@ -16,10 +20,11 @@ fn imported(text: &str) -> Vec<String> {
         b"/w/script" => vec![b"/bin/sh"[..].into(), b"-e"[..].into()],
         _ => Interpreter::new(),
     };
-    let trace = import(text.as_bytes(), User(5), b"/w", about, interpreter);
+    let trace = import(text.as_bytes(), User(5), b"/w", about, interpreter)?;
     let lines = trace.text();
     assert_eq!(Trace::parse(lines.as_bytes()).as_ref(), Ok(&trace));
-    trace.events.iter().map(|(at, event)| format!("{} {}", at.as_micros(), said(event))).collect()
+    let events = trace.events.iter();
+    Ok(events.map(|(at, event)| format!("{} {}", at.as_micros(), said(event))).collect())
 }
 
 fn said(event: &Event) -> String {
@@ -70,6 +75,69 @@ fn a_shell_with_a_child_whose_first_line_comes_before_the_call_that_made_it_ends
         "13 exit 1",
     ];
     assert_eq!(imported(text), expected);
+}
+
+/// As `strace -f -ttt -e trace=... /w/script 2>FILE` writes it.
+#[test]
+fn lines_that_name_no_process_are_of_the_only_one() {
+    let text = r#"
+100.000001 execve("/w/script", ["/w/script"], 0x7ffc /* 3 vars */) = 0
+100.000002 openat(AT_FDCWD, "script", O_RDONLY) = 3
+100.000003 vfork(strace: Process 11 attached
+ <unfinished ...>
+[pid    11] 100.000004 execve("/bin/cat", ["cat", "x"], 0x7ffc <unfinished ...>
+[pid    10] 100.000005 <... vfork resumed>) = 11
+[pid    11] 100.000006 <... execve resumed>) = 0
+[pid    11] 100.000007 exit_group(0)    = ?
+[pid    11] 100.000008 +++ exited with 0 +++
+100.000009 --- SIGCHLD {si_signo=SIGCHLD, si_code=CLD_EXITED, si_pid=11, si_uid=0} ---
+100.000010 clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLDstrace: Process 12 attached
+, child_tidptr=0x7f) = 12
+[pid    10] 100.000011 openat(AT_FDCWD, "y", O_RDONLY) = 3
+[pid    10] 100.000012 exit_group(0)    = ?
+[pid    10] 100.000013 +++ exited with 0 +++
+100.000014 openat(AT_FDCWD, "z", O_RDONLY) = 3
+100.000015 clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD, child_tidptr=0x7f) = 13
+strace: Process 13 attached
+[pid    13] 100.000016 execve("/bin/cat", ["cat", "x"], 0x7ffc /* 3 vars */) = 0
+[pid    13] 100.000017 exit_group(0)    = ?
+[pid    13] 100.000018 +++ exited with 0 +++
+100.000019 exit_group(0)                = ?
+100.000020 +++ exited with 0 +++
+"#;
+    let expected = [
+        "0 found 1 5",
+        "0 exec 1 /usr/bin/dash in /w: /bin/sh -e /w/script",
+        "1 read 1 /w/script",
+        "3 fork 1 2",
+        "5 exec 2 /bin/cat in /w: cat x",
+        "6 exit 2",
+        "9 fork 1 3",
+        "10 read 1 /w/y",
+        "11 exit 1",
+        "13 read 3 /w/z",
+        "14 fork 3 4",
+        "15 exec 4 /bin/cat in /w: cat x",
+        "16 exit 4",
+        "18 exit 3",
+    ];
+    assert_eq!(imported(text), expected);
+}
+
+#[test]
+fn of_what_is_not_followed_there_are_no_lines() {
+    let text = "1.0 fork() = 11\n1.1 fork() = 12\n1.2 open(\"/a\", O_RDONLY) = 3\n";
+    let expected = ["0 found 1 5", "0 fork 1 2", "100000 fork 1 3", "200000 read 1 /a"];
+    assert_eq!(imported(text), expected);
+}
+
+#[test]
+fn lines_that_may_be_of_several_are_refused() {
+    // With -qq the ends are missing.
+    let text = "1.0 open(\"/a\", O_RDONLY) = 3\n\
+                [pid 11] 1.1 open(\"/b\", O_RDONLY) = 3\n\
+                1.2 open(\"/c\", O_RDONLY) = 3\n";
+    assert_eq!(tried(text), Err(TraceError::Unnamed));
 }
 
 #[test]
