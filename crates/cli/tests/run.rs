@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use running::{
     FILES, Sentinel, begin, children, family, finish, forget_pages, have_come, is_running,
@@ -344,6 +344,25 @@ fn the_supervisor_may_be_killed_at_any_moment() {
     assert!(listed.text().contains("/busy"), "{}", listed.text());
     assert!(fs::read(state.join("trees")).expect("still there").len() >= patterns.len() / 2);
     assert!(!state.join("trees.broken").exists());
+}
+
+#[test]
+fn that_nothing_is_kept_of_a_run_whose_supervisor_was_killed_is_said() {
+    let (state, dir) = (Dir::new(), Dir::new());
+    let (gate, ready) = (dir.join("gate"), dir.join("ready"));
+    cmd("mkfifo", [&gate]).run().succeeds();
+    let text = format!(": > {}; cat {} > /dev/null; exit 5", ready.display(), gate.display());
+    let run = nearfirst(&state, &["run", "--stats", "--record"]).arg(dir.join("trace")).arg("--");
+    let mut command = run.arg(script(&dir, "waits", &text)).into_command();
+    let child = command.stderr(Stdio::piped()).spawn().expect("started");
+    until("the command runs", || ready.exists());
+    let supervisor = Pid::from_raw(family(&child)[2].cast_signed()).expect("not 0");
+    kill_process(supervisor, Signal::KILL).expect("ours");
+    writer_of(&gate).write_all(b"go").expect("it reads");
+    let output = child.wait_with_output().expect("ended");
+    assert_eq!(output.status.code(), Some(5));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("(signal 9): nothing of this run is learned or recorded"), "{said}");
 }
 
 #[test]

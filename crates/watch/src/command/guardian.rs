@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
-    ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags, WaitOptions, pidfd_getfd, pidfd_open, waitpid,
+    ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags, WaitOptions, WaitStatus, pidfd_getfd,
+    pidfd_open, waitpid,
 };
 
 use super::Observer;
@@ -58,9 +59,15 @@ fn guard(start: &Start<'_>, reporter: &Reporter, work: impl FnOnce(&mut Observer
     let _ = rustix::process::setsid();
     let Some(supervisor) = Pid::from_raw(supervisor) else { return };
     let (listener, command) = learn(supervisor, &ours);
-    let ended = waitpid(Some(supervisor), WaitOptions::empty());
-    let well = matches!(ended, Ok(Some((_, status))) if status.exit_status() == Some(0));
+    let ended = waitpid(Some(supervisor), WaitOptions::empty()).ok().flatten();
+    let status = ended.map(|(_, status)| status);
+    let well = status.and_then(WaitStatus::exit_status) == Some(0);
     if let (false, Some(listener)) = (well, listener) {
+        if let Some(signal) = status.and_then(WaitStatus::terminating_signal) {
+            reporter.say(format_args!(
+                "the observer was killed (signal {signal}): nothing of this run is learned or recorded"
+            ));
+        }
         answer(&listener, slot, &children, command, reporter);
     }
 }
