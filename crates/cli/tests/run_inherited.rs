@@ -121,14 +121,14 @@ fn the_folder_of_a_command_that_has_left_it_can_be_unmounted() {
 }
 
 #[test]
-fn who_reads_what_a_command_wrote_sees_its_end_where_there_are_no_devices_and_no_processes() {
+fn who_reads_what_a_command_wrote_sees_its_end_where_there_are_no_devices() {
     skip_unless!(Facility::Root, Facility::Tool("unshare"));
     let (state, dir) = (Dir::new(), Dir::new());
     cmd("mkfifo", ["go"]).dir(&dir).run().succeeds();
     // Who is left running keeps those who observe it, until it is told to go.
     let leaves = "setsid -f timeout 60 head -c 1 5>&- > left 2>&1 <> go; echo said; echo more >&5";
     let text = format!(
-        "mount -t tmpfs none /dev && mount -t tmpfs none /proc && \
+        "mount -t tmpfs none /dev && \
          exec {} run -- sh -c '{leaves}' 5>&1",
         env!("CARGO_BIN_EXE_nearfirst"),
     );
@@ -138,6 +138,20 @@ fn who_reads_what_a_command_wrote_sees_its_end_where_there_are_no_devices_and_no
     let mut go = File::options().read(true).write(true).open(dir.join("go")).expect("ours");
     go.write_all(b"g").expect("there is room");
     until("it goes", || fs::read(dir.join("left")).expect("made") == b"g");
+}
+
+#[test]
+fn a_command_runs_unobserved_where_nothing_shows_its_processes() {
+    skip_unless!(Facility::Root, Facility::Tool("unshare"));
+    let state = Dir::new();
+    let program = env!("CARGO_BIN_EXE_nearfirst");
+    let empty = ["-m", "sh", "-c", "mount -t tmpfs none /proc && exec \"$0\" \"$@\""];
+    for around in [&empty[..], &["--pid", "--fork"]] {
+        let run = cmd("unshare", around).arg(program);
+        let run = ["run", "--", "sh", "-c", "exit 3"].iter().fold(run, testkit::Cmd::arg);
+        let run = run.env("NEARFIRST_STATE", state.path()).run();
+        run.ends_with(3).complains("cannot be observed here (/proc does not show its processes)");
+    }
 }
 
 #[test]

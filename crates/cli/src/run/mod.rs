@@ -54,7 +54,8 @@ Limits:
   A command is seen by a filter (seccomp) that all its programs inherit. Unless root runs it \
   (with CAP_SYS_ADMIN, which root of a container often lacks), no program under it can gain \
   privileges: sudo, su, ping and the like fail there. If CMD itself is such a program it is run as \
-  if `nearfirst run` were not there. A program that filters others by the same means (some \
+  if `nearfirst run` were not there, and so is any where /proc does not show the processes that are here (in \
+  a PID namespace with the /proc of another). A program that filters others by the same means (some \
   container runtimes) cannot do so under `nearfirst run`, nor can one that locks itself in by their \
   strict mode, and one that traces by them (proot, strace --seccomp-bpf) misses calls. Whoever kills \
   all of this program's processes at once (killall -9) takes the command's right to open files. What \

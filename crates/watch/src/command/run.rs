@@ -13,7 +13,7 @@ use std::process::Command;
 
 use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, memfd_create};
 use rustix::io::Errno;
-use rustix::process::{Resource, Signal, WaitId, WaitIdOptions, waitid};
+use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 use rustix::thread::CapabilitySet;
 
 use super::report::Reporter;
@@ -22,10 +22,6 @@ use super::{Observer, guardian, waiter};
 
 /// Where the C library looks for programs if there is no `PATH`.
 const FOLDERS: &str = "/bin:/usr/bin";
-
-/// Descriptors that are looked for one by one, at the most, which takes some milliseconds: limits may be
-/// as high as numbers go.
-const DESCRIPTORS_MAX: u64 = 1 << 16;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +115,7 @@ enum Parted {
 
 fn part() -> io::Result<Parted> {
     may_wait()?;
+    may_look()?;
     let signals = Signals::hold_all()?;
     let (ours, theirs) = UnixStream::pair()?;
     let waiter = rustix::process::getpid();
@@ -137,6 +134,16 @@ fn may_wait() -> io::Result<()> {
     }
 }
 
+/// Whether programs are shown by the numbers that they have here: nothing may be mounted, or what shows
+/// another PID namespace.
+fn may_look() -> io::Result<()> {
+    let own = rustix::process::getpid().as_raw_nonzero().to_string();
+    match std::fs::read_link("/proc/self") {
+        Ok(shown) if shown.as_os_str() == &*own => Ok(()),
+        _ => Err(io::Error::other("/proc does not show its processes")),
+    }
+}
+
 /// Becomes the command, unobserved; returns only if that fails.
 pub fn replace(words: &[OsString]) -> io::Error {
     let Some((program, arguments)) = words.split_first() else {
@@ -151,19 +158,10 @@ pub fn replace(words: &[OsString]) -> io::Error {
 fn descriptors() -> Vec<RawFd> {
     let listed = std::fs::read_dir("/proc/self/fd");
     let number = |entry: DirEntry| entry.file_name().to_str()?.parse().ok();
-    let numbers = listed.map_or_else(
-        |_| (0..numbers_end()).collect(),
-        |listed| listed.flatten().filter_map(number).collect::<Vec<_>>(),
-    );
+    // Where nothing lists them the command is not observed.
+    let numbers = listed.into_iter().flatten().flatten().filter_map(number);
     // What was opened here is not inherited in turn.
-    numbers.into_iter().filter(|fd| *fd > 2 && sys::is_inherited(*fd)).collect()
-}
-
-/// Beyond the numbers of descriptors, where nothing lists them.
-fn numbers_end() -> RawFd {
-    let limit = rustix::process::getrlimit(Resource::Nofile).current;
-    let end = limit.unwrap_or(DESCRIPTORS_MAX).min(DESCRIPTORS_MAX);
-    RawFd::try_from(end).expect("there are not that many")
+    numbers.filter(|fd| *fd > 2 && sys::is_inherited(*fd)).collect()
 }
 
 /// The file of a program that is there to gain privileges, if this word stands for one.
