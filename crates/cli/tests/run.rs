@@ -310,6 +310,19 @@ fn what_is_opened_to_be_read_and_written_is_read_if_it_has_bytes() {
 }
 
 #[test]
+fn what_ran_one_after_the_other_is_recorded_so() {
+    let (state, dir) = (Dir::new(), Dir::new());
+    let trace = dir.join("trace");
+    let one_by_one = script(&dir, "loop", "for i in {1..10}; do cat /etc/passwd > /dev/null; done");
+    let run = nearfirst(&state, &["run", "--record"]).arg(&trace).arg("--").arg(one_by_one).run();
+    run.succeeds().is_quiet();
+    let trace = fs::read_to_string(trace).expect("written");
+    let events = trace.lines().filter_map(|line| line.split(' ').nth(1));
+    let lives: Vec<_> = events.filter(|event| ["fork", "exit"].contains(event)).collect();
+    assert_eq!(lives, [["fork", "exit"].repeat(10), vec!["exit"]].concat(), "{trace}");
+}
+
+#[test]
 fn the_supervisor_may_be_killed_at_any_moment() {
     let state = Dir::new();
     let dir = Dir::new();

@@ -1,6 +1,5 @@
 //! Makes events of what a command's programs are seen to ask for.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -41,6 +40,8 @@ pub struct Observer {
     inbox: Arc<Inbox>,
     /// Calls that were taken; empty but while they are looked at.
     taken: Vec<Call>,
+    /// Who made calls in this turn and when, in their order; of one that was met, who made it, too.
+    made: Vec<(u32, Duration)>,
     waits: OwnedFd,
     clock: Clock,
     user: User,
@@ -61,6 +62,10 @@ pub struct Observer {
 #[derive(Debug)]
 struct Seen {
     process: Process,
+    /// Who made it, as far as that is seen.
+    parent: Option<u32>,
+    /// When it made its last call.
+    last: Duration,
     /// Tells of its end; kept open for that.
     _end: Option<OwnedFd>,
     program: Option<Vec<u8>>,
@@ -110,6 +115,7 @@ impl Observer {
         Ok(Self {
             inbox,
             taken: Vec::new(),
+            made: Vec::new(),
             waits,
             clock,
             user: User(rustix::process::getuid().as_raw()),
@@ -183,6 +189,8 @@ impl Observer {
             return;
         }
         let Some(seen) = self.processes.get_mut(&process) else { return };
+        seen.last = at;
+        self.made.push((process, at));
         // It makes another call, so what it was about to open is open, or not there. What it opened
         // before that is done already.
         if let Some(opens) = seen.opens.iter_mut().rev().find(|opens| opens.thread == thread) {
@@ -239,6 +247,7 @@ impl Observer {
         let process = Process(self.next);
         self.next += 1;
         let known = parents::nearest(parent, |number| self.processes.contains_key(&number));
+        self.made.extend(known.map(|parent| (parent, at)));
         let above = known.and_then(|number| self.processes.get(&number));
         // Whose parents are gone came of the command all the same.
         let above = above.or_else(|| self.processes.get(&self.command));
@@ -249,8 +258,16 @@ impl Observer {
             None => (at, Event::Found { process, user: self.user }),
         });
         let is_elsewhere = elsewhere || is_elsewhere;
-        let opens = Vec::new();
-        let seen = Seen { process, _end: end, program, executes: None, opens, is_elsewhere };
+        let seen = Seen {
+            process,
+            parent: known,
+            last: at,
+            _end: end,
+            program,
+            executes: None,
+            opens: Vec::new(),
+            is_elsewhere,
+        };
         self.processes.insert(number, seen);
     }
 
@@ -377,14 +394,72 @@ impl Observer {
         }
     }
 
-    fn ended(&mut self, number: u32, events: &mut Vec<(Duration, Event)>) {
+    /// Takes what programs did, until nobody ends meanwhile: what was made after an end must not be told
+    /// before it, nor an end before all that its program did. Whether some of it was lost.
+    fn take(
+        &mut self,
+        ended: &mut Vec<u32>,
+        events: &mut Vec<(Duration, Event)>,
+    ) -> io::Result<bool> {
+        let mut lost = false;
+        loop {
+            let mut taken = std::mem::take(&mut self.taken);
+            lost |= self.inbox.take(&mut taken);
+            let is_quiet = taken.is_empty();
+            if !is_quiet {
+                self.active = self.clock.now();
+            }
+            for call in taken.drain(..) {
+                self.note(call, events);
+            }
+            self.taken = taken;
+            // After the command's end nobody asks any more.
+            if is_quiet && !ended.contains(&self.command) {
+                return Ok(lost);
+            }
+            let known = ended.len();
+            ended.extend(self.ends(Duration::ZERO)?);
+            ended.sort_unstable();
+            ended.dedup();
+            if ended.len() == known {
+                return Ok(lost);
+            }
+        }
+    }
+
+    /// Tells of those that ended since they were last looked for. Whoever made one probably waited for it:
+    /// it ended before that one's next call, or end.
+    fn all_ended(&mut self, mut ended: Vec<u32>, events: &mut Vec<(Duration, Event)>) {
+        let now = self.clock.now();
+        ended.sort_by_key(|number| self.processes.get(number).map(|seen| seen.process));
+        let mut ends = HashMap::new();
+        for number in &ended {
+            let Some(seen) = self.processes.get(number) else { continue };
+            let is_next =
+                |(who, at): &&(u32, Duration)| Some(*who) == seen.parent && *at > seen.last;
+            let next = self
+                .made
+                .iter()
+                .find(is_next)
+                .map(|(_, at)| at.saturating_sub(Duration::from_nanos(1)));
+            let parents = seen.parent.and_then(|parent| ends.get(&parent).copied());
+            let at = next.into_iter().chain(parents).min().unwrap_or(now).max(seen.last);
+            ends.insert(*number, at);
+        }
+        for number in ended.into_iter().rev() {
+            self.ended(number, ends.get(&number).copied().unwrap_or(now), events);
+        }
+        self.made.clear();
+    }
+
+    fn ended(&mut self, number: u32, at: Duration, events: &mut Vec<(Duration, Event)>) {
         self.settle_last(number, events);
         // It may have run what it asked for and ended before anyone looked.
         self.runs(number, None, Vec::new(), events);
         self.inbox.forget(number);
         self.command_ended |= number == self.command;
         if let Some(seen) = self.processes.remove(&number) {
-            events.push((self.clock.now(), Event::Exited { process: seen.process }));
+            events.push((at, Event::Exited { process: seen.process }));
         }
     }
 }
@@ -393,40 +468,16 @@ impl Source for Observer {
     fn next(&mut self, patience: Duration) -> io::Result<Vec<(Duration, Event)>> {
         let mut ended = self.wait(patience)?;
         let mut events = Vec::new();
-        let mut taken = std::mem::take(&mut self.taken);
-        let lost = self.inbox.take(&mut taken);
-        if !taken.is_empty() {
-            self.active = self.clock.now();
-        }
-        for call in taken.drain(..) {
-            self.note(call, &mut events);
-        }
-        self.taken = taken;
+        let lost = self.take(&mut ended, &mut events)?;
         if lost {
             events.push((self.clock.now(), Event::Lost { process: None }));
         }
         self.settle(&mut events);
-        // Who was met just now may have ended before the command, after which nobody asks any more.
-        while ended.contains(&self.command) {
-            let also = self.ends(Duration::ZERO)?;
-            let known = ended.len();
-            ended.extend(also);
-            ended.sort_unstable();
-            ended.dedup();
-            if ended.len() == known {
-                break;
-            }
-        }
         if self.is_over {
             ended = self.processes.keys().copied().collect();
             self.command_ended = true;
         }
-        // Those that ended in one wait come in no order: who waited for its child ended after it.
-        let born = |number: &u32| self.processes.get(number).map(|seen| seen.process);
-        ended.sort_by_key(|number| Reverse(born(number)));
-        for process in ended {
-            self.ended(process, &mut events);
-        }
+        self.all_ended(ended, &mut events);
         events.sort_by_key(|(at, _)| *at);
         Ok(events)
     }
@@ -525,6 +576,30 @@ mod tests {
             }));
         }
         assert_eq!(exited, [1, 0]);
+    }
+
+    #[test]
+    fn who_was_waited_for_ended_before_the_next_was_made() {
+        let (mut command, mut first, mut second) = (begin(), begin(), begin());
+        let mut observer = observer(command.id());
+        let of = |child: &Child, parent, at| Call { at, ..met(child, parent) };
+        let [one, two, three] = [1, 2, 3].map(Duration::from_nanos);
+        observer.inbox.add([of(&command, 0, one), of(&first, command.id(), two)].into_iter());
+        observer.inbox.add([of(&second, command.id(), three)].into_iter());
+        first.kill().expect("ours");
+        first.wait().expect("ended");
+        let events = observer.next(Duration::ZERO).expect("seen");
+        let told = events.iter().map(|(_, event)| match event {
+            Event::Found { .. } => "found",
+            Event::Forked { .. } => "forked",
+            Event::Exited { process: Process(1) } => "first exited",
+            _ => "other",
+        });
+        assert_eq!(told.collect::<Vec<_>>(), ["found", "forked", "first exited", "forked"]);
+        for program in [&mut command, &mut second] {
+            program.kill().expect("ours");
+            program.wait().expect("ended");
+        }
     }
 
     #[test]
