@@ -56,7 +56,7 @@ fn interpreted(kind: &[u8], program: &[u8], arguments: &[&[u8]], folder: &[u8]) 
             script(rest, b"ec", b"l", &[])
         }
         b"awk" | b"gawk" | b"mawk" | b"nawk" => {
-            let file = value_of(rest, b"-f", b"--file=")?;
+            let file = value_of(rest, b"-f", b"--file=").filter(|file| !is_open_already(file))?;
             return Some(Role::Program(resolve(folder, file)));
         }
         b"java" => {
@@ -83,7 +83,7 @@ fn is_command(argument: &[u8]) -> bool {
 enum Found<'a> {
     Script(&'a [u8]),
     Module(&'a [u8]),
-    /// A text among the arguments, or standard input.
+    /// A text among the arguments, of standard input, or of another descriptor.
     Inline,
     Nothing,
 }
@@ -95,7 +95,7 @@ fn script<'a>(arguments: &[&'a [u8]], inline: &[u8], valued: &[u8], long: &[&[u8
     while let Some(argument) = arguments.next() {
         match argument {
             b"-" => return Found::Inline,
-            b"--" => return arguments.next().map_or(Found::Nothing, Found::Script),
+            b"--" => return arguments.next().map_or(Found::Nothing, Found::script),
             _ if argument.starts_with(b"--") => {
                 if argument == b"--eval" || argument == b"--print" {
                     return Found::Inline;
@@ -123,10 +123,23 @@ fn script<'a>(arguments: &[&'a [u8]], inline: &[u8], valued: &[u8], long: &[&[u8
                     arguments.next();
                 }
             }
-            script => return Found::Script(script),
+            script => return Found::script(script),
         }
     }
     Found::Nothing
+}
+
+impl<'a> Found<'a> {
+    fn script(path: &'a [u8]) -> Self {
+        if is_open_already(path) { Self::Inline } else { Self::Script(path) }
+    }
+}
+
+/// Whether a name is that of a descriptor: `<(...)` of a shell, or standard input. All texts that
+/// are given so have the same few names.
+fn is_open_already(path: &[u8]) -> bool {
+    let of_process = || path.strip_prefix(b"/proc/")?.splitn(3, |&byte| byte == b'/').nth(1);
+    path == b"/dev/stdin" || path.starts_with(b"/dev/fd/") || of_process() == Some(b"fd")
 }
 
 /// The value of an option given as `short value`, `shortvalue` or `long=value`.
@@ -152,7 +165,8 @@ fn built(program: &[u8], arguments: &[&[u8]], folder: &[u8]) -> Vec<u8> {
         Some(inner) => resolve(folder, inner),
         None => folder.to_vec(),
     };
-    let place = match value_of(arguments, b"-f", b"--file=") {
+    let file = value_of(arguments, b"-f", b"--file=");
+    let place = match file.filter(|file| !is_open_already(file)) {
         Some(file) => resolve(&folder, file),
         None => folder,
     };
@@ -236,13 +250,19 @@ mod tests {
             ("python3", "/bin/python3"),
             ("perl -w -Mstrict tool.pl", "/home/u/tool.pl"),
             ("perl -ne print", "/bin/perl -c"),
+            ("perl /dev/fd/63 a", "/bin/perl -c"),
+            ("python3 -u -- /dev/stdin", "/bin/python3 -c"),
+            ("ruby /proc/self/fd/3", "/bin/ruby -c"),
+            ("perl /proc/self/fdinfo", "/proc/self/fdinfo"),
             ("ruby -I lib -r x run.rb", "/home/u/run.rb"),
             ("node --require x app.js", "/home/u/app.js"),
             ("gawk -F: -f sum.awk data", "/home/u/sum.awk"),
             ("awk {print} data", "/bin/awk"),
+            ("awk -f /dev/fd/63 data", "/bin/awk"),
             ("java -Xmx1g -jar app.jar", "/home/u/app.jar"),
             ("make -j4 all", "/bin/make /home/u"),
             ("make -C src -f Build.mk", "/bin/make /home/u/src/Build.mk"),
+            ("make -f /dev/stdin", "/bin/make /home/u"),
             ("ninja -C../out", "/bin/ninja /home/out"),
             ("/bin/busybox ls -l", "/bin/busybox ls"),
             ("/bin/busybox sh run.sh", "/home/u/run.sh"),
@@ -267,7 +287,7 @@ mod tests {
 
     #[test]
     fn shells_without_a_script_are_sessions_or_wrap_a_command() {
-        for line in ["bash", "-bash", "dash -s", "bash -i"] {
+        for line in ["bash", "-bash", "dash -s", "bash -i", "bash /dev/fd/63"] {
             assert_eq!(named(line), "session", "{line}");
         }
         for line in ["sh -c true", "bash -lc make", "env A=b make", "nice make"] {
