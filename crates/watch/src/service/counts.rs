@@ -36,7 +36,7 @@ pub(crate) const COUNTED: [Counted; 15] = [
     counted("nearfirst_runs_total", "Runs of programs that ended.", |account, _| account.runs),
     counted(
         "nearfirst_predicted_files_total",
-        "Files that programs were predicted to read.",
+        "Predictions of files; one predicted again before it is read counts again.",
         |account, _| account.predicted,
     ),
     counted(
