@@ -472,6 +472,22 @@ fn a_second_one_is_refused_and_leaves_the_first_alone() {
 }
 
 #[test]
+fn where_the_kernel_tells_of_no_programs_the_reason_is_said() {
+    skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("unshare"));
+    let (ground, state) = (Ground::new(), state());
+    for (apart, of) in [(&["--net"][..], "network"), (&["--pid", "--fork"], "PID or user")] {
+        let inside = command(ground.disk.path(), &state);
+        let mut outside = Command::new("unshare");
+        outside.args(apart).arg(inside.get_program()).args(inside.get_args());
+        let output = outside.output().expect("the machine allows it");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let why = format!("the kernel tells of none to a {of} namespace of its own");
+        assert!(said.contains(&why) && !said.contains("Linux 5.9"), "{said}");
+    }
+}
+
+#[test]
 fn broken_patterns_are_set_aside() {
     skip_unless!(Facility::Root, Facility::Loop);
     let (ground, state) = (Ground::new(), state());

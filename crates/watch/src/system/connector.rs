@@ -10,6 +10,8 @@ use rustix::net::{
     self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, sockopt,
 };
 
+use super::Error;
+
 /// A pid of the namespace that the service runs in.
 pub(crate) type Pid = i32;
 
@@ -88,9 +90,32 @@ impl Connector {
     /// Begins to listen.
     ///
     /// # Errors
-    /// The system's; [`io::ErrorKind::Unsupported`] where the kernel does not answer, as within a
-    /// pid namespace of one's own.
-    pub(crate) fn new() -> io::Result<Self> {
+    /// [`Error::Refused`], and [`Error::Apart`] in namespaces of which the kernel does not tell.
+    pub(crate) fn new() -> Result<Self, Error> {
+        let refused = |source| Error::Refused { what: "processes", source };
+        let mut connector = Self::open().map_err(refused)?;
+        match connector.is_heard() {
+            Ok(true) => {}
+            Ok(false) => {
+                let apart = "a PID or user namespace of its own (a container's, or by PrivatePIDs= or \
+                             PrivateUsers= of a unit)";
+                return Err(Error::Apart(apart));
+            }
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                let apart = "a network namespace of its own (a container's, or by PrivateNetwork= of a unit)";
+                return Err(Error::Apart(apart));
+            }
+            Err(error) => return Err(refused(error)),
+        }
+        // Linux 6.6 leaves out what nobody asked for, answers to such requests among it; earlier
+        // ones do not understand it, and tell all.
+        let asked = request(&[LISTEN, FORK | EXEC | UID | GID | EXIT]);
+        let sent = net::send(&connector.socket, &asked, SendFlags::empty());
+        sent.map_err(|error| refused(error.into()))?;
+        Ok(connector)
+    }
+
+    fn open() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let family = AddressFamily::NETLINK;
         let socket = net::socket_with(family, SocketType::DGRAM, flags, Some(netlink::CONNECTOR))?;
@@ -99,20 +124,7 @@ impl Connector {
             sockopt::set_socket_recv_buffer_size(&socket, QUEUE_BYTES)?;
         }
         net::bind(&socket, &netlink::SocketAddrNetlink::new(0, CONNECTOR_PROC))?;
-        let mut connector = Self { socket, buffer: vec![0; MESSAGE_BYTES] };
-        if !connector.is_heard()? {
-            let text =
-                "the process connector does not answer: it speaks to the first pid namespace only";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
-        }
-        // Linux 6.6 leaves out what nobody asked for, answers to such requests among it; earlier
-        // ones do not understand it, and tell all.
-        net::send(
-            &connector.socket,
-            &request(&[LISTEN, FORK | EXEC | UID | GID | EXIT]),
-            SendFlags::empty(),
-        )?;
-        Ok(connector)
+        Ok(Self { socket, buffer: vec![0; MESSAGE_BYTES] })
     }
 
     fn is_heard(&mut self) -> io::Result<bool> {

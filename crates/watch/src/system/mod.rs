@@ -66,6 +66,9 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The kernel tells of programs in the namespaces that it booted with only.
+    #[error("cannot listen to processes: the kernel tells of none to {0}")]
+    Apart(&'static str),
     /// A path that was asked for lies on no mount that can be found.
     #[error("{}: no file system to listen to: {}", path.display(), source.reason())]
     NoPlace {
@@ -98,7 +101,7 @@ impl Error {
                 let is_short = |short: Errno| source.raw_os_error() == Some(short.raw_os_error());
                 [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS].into_iter().any(is_short)
             }
-            Self::NoData { .. } => false,
+            Self::NoData { .. } | Self::Apart(_) => false,
             Self::NoPlace { .. } | Self::NoMark { .. } => true,
         }
     }
@@ -173,7 +176,7 @@ impl System {
             *path = places::real(path, &costs).unwrap_or_else(|| path.clone());
         }
         let refused = |what| move |source| Error::Refused { what, source };
-        let connector = Connector::new().map_err(refused("processes"))?;
+        let connector = Connector::new()?;
         let named = Group::new(Telling::Name).map_err(refused("files"))?;
         let groups = Groups::new(costs.clock().clone());
         let own = std::process::id().cast_signed();
