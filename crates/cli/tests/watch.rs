@@ -472,6 +472,17 @@ fn a_second_one_is_refused_and_leaves_the_first_alone() {
 }
 
 #[test]
+fn one_begins_while_one_that_was_killed_still_ends() {
+    skip_unless!(Facility::Root, Facility::Loop);
+    let (ground, state) = (Ground::new(), state());
+    for _ in 0..3 {
+        let mut first = Watch::start(ground.disk.path(), &state, &[]);
+        first.child.kill().expect("ours");
+        Watch::start(ground.disk.path(), &state, &[]).end("TERM");
+    }
+}
+
+#[test]
 fn where_the_kernel_tells_of_no_programs_the_reason_is_said() {
     skip_unless!(Facility::Root, Facility::Loop, Facility::Tool("unshare"));
     let (ground, state) = (Ground::new(), state());

@@ -25,8 +25,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use store::{Clock, Costs, Local, TableFiles};
 use tree::Event;
 
@@ -272,6 +274,16 @@ fn listening(system: &System) -> String {
     text
 }
 
+/// Waits a moment for a service to end: one that was killed holds its lock until the kernel is done with it,
+/// and a manager may have begun the next one by then.
+fn wait_for_end(process: &str) {
+    let process = process.parse().ok().and_then(Pid::from_raw);
+    let end = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
+    let Some(end) = end else { return };
+    let limit = Timespec { tv_sec: 1, tv_nsec: 0 };
+    let _ = poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&limit));
+}
+
 /// Makes the folder of all users' patterns, and takes the place of the one service that has it.
 fn lock(folder: &Path) -> Result<File, ServiceError> {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -291,11 +303,19 @@ fn lock(folder: &Path) -> Result<File, ServiceError> {
     let mut opening = File::options();
     opening.write(true).create(true).truncate(false).mode(0o600);
     let mut file = opening.open(&path).map_err(failed(&path))?;
-    match file.try_lock() {
+    let holder = || {
+        let process = fs::read_to_string(&path).map(|text| text.trim().to_owned());
+        process.ok().filter(|process| !process.is_empty())
+    };
+    let mut is_locked = file.try_lock();
+    if let (Err(fs::TryLockError::WouldBlock), Some(process)) = (&is_locked, holder()) {
+        wait_for_end(&process);
+        is_locked = file.try_lock();
+    }
+    match is_locked {
         Ok(()) => {}
         Err(fs::TryLockError::WouldBlock) => {
-            let process = fs::read_to_string(&path).map(|text| text.trim().to_owned());
-            let process = process.ok().filter(|process| !process.is_empty());
+            let process = holder();
             return Err(ServiceError::Runs { lock: path, process });
         }
         Err(fs::TryLockError::Error(source)) => return Err(failed(&path)(source)),
