@@ -214,6 +214,33 @@ fn a_dead_mount_is_reported_and_the_rest_is_done() {
 }
 
 #[test]
+fn a_name_that_does_not_answer_takes_nothing_from_the_others_of_its_mount() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(Options::default());
+    let names = ["aa", "b1", "b2", "zz"].map(|name| slow.create(name, "needle\n"));
+    let state = Dir::new();
+    slow.mount().set_rules(vec!["b*: hang=true".parse().expect("a rule")]);
+    for (args, code) in [
+        (&["wc", "-l"][..], 1),
+        (&["grep", "-c", "needle"], 2),
+        (&["grep", "-j1", "-c", "needle"], 2),
+        (&["order"], 1),
+        (&["sleds", "-s"], 1),
+    ] {
+        let program = Program::at(env!("CARGO_BIN_EXE_nearfirst"));
+        let cmd = program.cmd(args).env("NEARFIRST_STATE", state.path());
+        let output = names.iter().fold(cmd.arg("--wait-max").arg("2"), Cmd::arg).run();
+        output.ends_with(code).complains("b1: no answer for ").complains("b2: no answer for ");
+        output.complains("s, though its mount answers");
+        let text = output.text();
+        for name in ["aa", "zz"] {
+            assert!(text.contains(name), "{args:?}: {name}: {text}");
+        }
+    }
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
 fn standard_input_whose_mount_does_not_say_what_it_is_is_given_up() {
     skip_unless!(Facility::Root, Facility::Fuse);
     // The kernel keeps no attributes.
@@ -558,7 +585,8 @@ fn grep_gives_up_what_dies_under_its_walk() {
         }
         slow.reset();
         slow.mount().set_rules(vec![format!("{hangs}: hang=true").parse().expect("a rule")]);
-        let cmd = nearfirst(&state, ["grep", "--wait-max", "0.5", "-."]);
+        // Long enough that it dies while it is waited for.
+        let cmd = nearfirst(&state, ["grep", "--wait-max", "2", "-."]);
         let cmd = flags.iter().fold(cmd, testkit::Cmd::arg).arg(above).arg(folder.path());
         std::thread::scope(|scope| {
             let run = scope.spawn(|| cmd.run());
@@ -567,7 +595,7 @@ fn grep_gives_up_what_dies_under_its_walk() {
             slow.mount()
                 .set_rules(vec![Rule::new(hangs, hang.clone()).expect("a rule"), Rule::all(hang)]);
             let output = run.join().expect("no panic");
-            output.ends_with(2).complains("has not answered for 0.5 s");
+            output.ends_with(2).complains("has not answered for 2 s");
             assert!(output.text().contains("alive"), "{hangs} {flags:?}: {}", output.text());
         });
     }

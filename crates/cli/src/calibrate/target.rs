@@ -40,10 +40,9 @@ impl Target {
         let Self::Places { asked_for: false, may_stall, .. } = self else { return false };
         match error {
             Error::NothingToRead { .. } => true,
-            Error::Stalled { .. } => *may_stall,
             _ => match error.kind() {
                 io::ErrorKind::StorageFull => true,
-                io::ErrorKind::PermissionDenied => *may_stall,
+                io::ErrorKind::TimedOut | io::ErrorKind::PermissionDenied => *may_stall,
                 _ => false,
             },
         }

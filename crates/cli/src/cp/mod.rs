@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::ValueHint;
-use nearfirst::{Error, Kind, Local, Name, Order, Set, SetOptions, Spec};
+use nearfirst::{Kind, Local, Name, Order, Set, SetOptions, Spec};
 
 use crate::divide::together;
 use crate::flags::{THREADS_MAX, count, processors};
@@ -171,7 +171,7 @@ fn target(local: &Local, specs: &[Spec], dest: &Path) -> Result<Target, String> 
     // No file can be called any of these.
     let ends_as_folder = last.is_none_or(|last| matches!(last, b"" | b"." | b".."));
     let kind = match local.stat(dest) {
-        Err(dead @ Error::Stalled { .. }) => {
+        Err(dead) if dead.kind() == io::ErrorKind::TimedOut => {
             return Err(format!("{}: {}", shown(dest), dead.reason()));
         }
         status => status.ok().map(|status| status.kind),

@@ -1,7 +1,7 @@
 //! What a run does, resolved from what was asked.
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use grep::matcher::LineTerminator;
 use grep::searcher::{BinaryDetection, SearcherBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
-use nearfirst::{Backing, Clock, Costs, Error, Local};
+use nearfirst::{Backing, Clock, Costs, Local};
 
 use super::asked::{
     Asked, Binary, Boundary, Buffered, Context, EncodingChoice, Mode, PatternSource, Separator,
@@ -287,7 +287,7 @@ fn named_paths(
     // Who names several is told which, also if only one answers.
     let are_several = paths.len() + objects.len() > 1;
     paths.retain(|path| match costs.local().stat(path) {
-        Err(error @ Error::Stalled { .. }) => {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             trouble.say(error);
             false
         }

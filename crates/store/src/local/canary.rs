@@ -10,10 +10,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use super::awaited::{Silence, awaited};
+use super::unanswered::Begun;
 use super::{bounded, sys};
 use crate::Clock;
 use crate::sync::lock;
@@ -48,17 +50,37 @@ enum Known {
     Asked,
 }
 
+/// What does not answer.
+#[derive(Debug)]
+pub(crate) enum Silent {
+    Mount,
+    /// What was asked about alone, by a call that is gone once it has an answer.
+    Name(Weak<()>),
+}
+
+/// What a mount is asked: about the absolute `path`, for `limit`; that its root at `point` answers may take
+/// `mount_limit`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct About<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) limit: Duration,
+    pub(crate) point: &'a Path,
+    pub(crate) mount_limit: Duration,
+}
+
 impl Canaries {
-    /// Whether the mount numbered `mount` answers a question about the absolute `path`
-    /// within `limit`, or did a moment ago. Without a number it is asked each time.
+    /// Asks the mount numbered `mount`, unless it answered a moment ago. Without a number it is asked
+    /// each time.
+    ///
+    /// # Errors
+    /// What did not answer.
     pub(crate) fn answers(
         &self,
         mount: Option<u64>,
-        path: &Path,
-        limit: Duration,
+        about: About<'_>,
         clock: &Clock,
-    ) -> bool {
-        let Some(id) = mount else { return ask(path, limit, clock).is_ok() };
+    ) -> Result<(), Silent> {
+        let Some(id) = mount else { return ask(about, clock).map_err(|silence| silence.0) };
         let mut mounts = lock(&self.mounts);
         loop {
             match mounts.get(&id) {
@@ -66,14 +88,14 @@ impl Canaries {
                     mounts = self.answered.wait(mounts).unwrap_or_else(PoisonError::into_inner);
                 }
                 Some(&Known::Last { at, answered }) if holds(answered, at, clock) => {
-                    return answered;
+                    return if answered { Ok(()) } else { Err(Silent::Mount) };
                 }
                 Some(Known::Silent { at, patience, question })
                     if holds(false, *at, clock)
                         || is_unanswered(question)
                             && clock.now().saturating_sub(*at) < *patience =>
                 {
-                    return false;
+                    return Err(Silent::Mount);
                 }
                 _ => break,
             }
@@ -87,15 +109,15 @@ impl Canaries {
         };
         drop(mounts);
         let mut asking = Asking { canaries: self, id, known: None };
-        let unanswered = ask(path, limit, clock).err();
-        let (at, answered) = (clock.now(), unanswered.is_none());
-        let known = unanswered.map_or(Known::Last { at, answered }, |question| Known::Silent {
-            at,
-            patience,
-            question,
+        let silence = ask(about, clock).err();
+        let at = clock.now();
+        let (silent, question) =
+            silence.map_or((None, None), |(silent, question)| (Some(silent), question));
+        asking.known = Some(match question {
+            Some(question) => Known::Silent { at, patience, question },
+            None => Known::Last { at, answered: true },
         });
-        asking.known = Some(known);
-        answered
+        silent.map_or(Ok(()), Err)
     }
 
     /// Whether the mount numbered `mount` did not answer a question a while ago.
@@ -158,20 +180,30 @@ fn is_unanswered(question: &Question) -> bool {
     matches!(question.try_recv(), Err(TryRecvError::Empty))
 }
 
-/// Asks about `path`, an absolute one; any answer will do, also that there is no such file. Where no process or
-/// thread can be begun the question is passed over.
+/// Asks; any answer will do, also that there is no such file. Where no process or thread can be begun
+/// the question is passed over.
 ///
 /// # Errors
-/// The question, if it is not answered within `limit`.
-fn ask(path: &Path, limit: Duration, clock: &Clock) -> Result<(), Question> {
+/// What did not answer, and the question that it did not, if it is the mount.
+fn ask(about: About<'_>, clock: &Clock) -> Result<(), (Silent, Option<Question>)> {
     // Of a name that no file can have nothing is asked.
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return Ok(()) };
-    let clock = clock.clone();
-    let Ok(question) = bounded::begun(move || sys::look_apart(path, clock)) else { return Ok(()) };
-    match question.recv_timeout(limit) {
-        Err(RecvTimeoutError::Timeout) => Err(question),
-        Ok(_) | Err(RecvTimeoutError::Disconnected) => Ok(()),
+    let Some(look) = look_at(about.path, clock) else { return Ok(()) };
+    let Ok(Begun { answer, call }) = Begun::new(look) else { return Ok(()) };
+    let ask_mount = || {
+        let look = look_at(about.point, clock).ok_or(io::ErrorKind::InvalidInput)?;
+        bounded::begun(look)
+    };
+    match awaited(&answer, about.limit, about.mount_limit, ask_mount) {
+        Err(Silence::OfMount(question)) => Err((Silent::Mount, Some(question))),
+        Err(Silence::OfName) => Err((Silent::Name(call), None)),
+        Ok(_) | Err(Silence::Untold(_)) => Ok(()),
     }
+}
+
+/// A look at `path` by another process.
+fn look_at(path: &Path, clock: &Clock) -> Option<impl FnOnce() -> io::Result<()> + Send + use<>> {
+    let (path, clock) = (CString::new(path.as_os_str().as_bytes()).ok()?, clock.clone());
+    Some(move || sys::look_apart(path, clock))
 }
 
 #[cfg(test)]
@@ -180,17 +212,21 @@ mod tests {
 
     use super::*;
 
+    fn root() -> About<'static> {
+        let (path, limit) = (Path::new("/"), Duration::from_mins(1));
+        About { path, limit, point: path, mount_limit: limit }
+    }
+
     #[test]
     fn what_is_not_there_is_an_answer_too() {
-        assert!(
-            ask(Path::new("/nowhere/to be found"), Duration::from_mins(1), &Clock::real()).is_ok()
-        );
+        let nowhere = About { path: Path::new("/nowhere/to be found"), ..root() };
+        assert!(ask(nowhere, &Clock::real()).is_ok());
     }
 
     #[test]
     fn a_mount_is_not_asked_again_before_it_has_answered() {
         let (canaries, clock) = (Canaries::default(), Clock::manual());
-        let answers = || canaries.answers(Some(7), Path::new("/"), Duration::from_mins(1), &clock);
+        let answers = || canaries.answers(Some(7), root(), &clock).is_ok();
         let (answer, question) = mpsc::sync_channel(1);
         let patience = SILENCE_HOLDS * 4;
         canaries.learn(7, Known::Silent { at: clock.now(), patience, question });
@@ -203,7 +239,7 @@ mod tests {
     #[test]
     fn a_mount_with_a_question_that_is_lost_is_asked_another_one_some_day() {
         let (canaries, clock) = (Canaries::default(), Clock::manual());
-        let answers = || canaries.answers(Some(7), Path::new("/"), Duration::from_mins(1), &clock);
+        let answers = || canaries.answers(Some(7), root(), &clock).is_ok();
         let (_lost, question) = mpsc::sync_channel(1);
         let patience = SILENCE_HOLDS * 4;
         canaries.learn(7, Known::Silent { at: clock.now(), patience, question });
@@ -222,7 +258,8 @@ mod tests {
         drop(answer);
         clock.advance(SILENCE_HOLDS);
         // Too short a limit for an answer, mostly.
-        canaries.answers(Some(7), Path::new("/"), Duration::ZERO, &clock);
+        let brief = About { limit: Duration::ZERO, mount_limit: Duration::ZERO, ..root() };
+        drop(canaries.answers(Some(7), brief, &clock));
         if let Some(Known::Silent { patience, .. }) = lock(&canaries.mounts).get(&7) {
             assert_eq!(*patience, SILENCE_HOLDS * 2);
         }
@@ -233,13 +270,13 @@ mod tests {
         let (canaries, clock) = (Canaries::default(), Clock::manual());
         lock(&canaries.mounts).insert(7, Known::Asked);
         drop(Asking { canaries: &canaries, id: 7, known: None });
-        assert!(canaries.answers(Some(7), Path::new("/"), Duration::from_mins(1), &clock));
+        assert!(canaries.answers(Some(7), root(), &clock).is_ok());
     }
 
     #[test]
     fn a_silent_mount_is_left_alone_for_a_while() {
         let (canaries, clock) = (Canaries::default(), Clock::manual());
-        let answers = || canaries.answers(Some(7), Path::new("/"), Duration::from_mins(1), &clock);
+        let answers = || canaries.answers(Some(7), root(), &clock).is_ok();
         canaries.note(Some(7), false, &clock);
         assert!(!answers());
         clock.advance(SILENCE_HOLDS);

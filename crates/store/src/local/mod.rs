@@ -1,6 +1,7 @@
 //! The local store: files of mounted file systems.
 
 mod attributes;
+mod awaited;
 pub(crate) mod block;
 mod bounded;
 mod canary;
@@ -21,6 +22,7 @@ mod reach;
 mod reader;
 mod residency;
 mod sys;
+mod unanswered;
 mod walk;
 mod warm;
 
@@ -65,6 +67,7 @@ use locate::wholly;
 use mount_table::{Ground, MountTable};
 pub(crate) use mounts::absolute;
 pub(crate) use reach::Handle;
+use unanswered::Unanswered;
 
 /// How long a mount may take to answer unless the caller says otherwise:
 /// longer than a disk needs to spin up, shorter than a person waits without a word.
@@ -192,6 +195,7 @@ pub struct Local {
     wait_max: Duration,
     clock: Clock,
     canaries: Canaries,
+    unanswered: Unanswered,
     mounts: RwLock<Option<Arc<MountTable>>>,
 }
 
@@ -208,6 +212,7 @@ impl Local {
             wait_max,
             clock: Clock::real(),
             canaries: Canaries::default(),
+            unanswered: Unanswered::default(),
             mounts: RwLock::default(),
         }
     }

@@ -9,21 +9,21 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Weak;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use rustix::fs::{
     self as sysfs, AtFlags, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxFlags,
 };
 
+use super::awaited::{Silence, awaited};
+use super::canary::{self, About, Silent};
 use super::mount_table::MountTable;
 use super::mounts::absolute;
-use super::{Local, Mount, bounded, canary};
+use super::unanswered::Begun;
+use super::{Local, Mount, bounded};
 use crate::Error;
-
-/// How often a mount is asked that keeps a call waiting.
-const ASKED_EVERY: Duration = Duration::from_secs(1);
 
 /// Links followed to find out which mount a path leads to; the kernel follows as many.
 const LINKS_MAX: usize = 40;
@@ -111,13 +111,15 @@ impl Local {
     }
 
     /// Makes a call about `path`: at once where the mount that it leads to cannot stall, otherwise
-    /// given up after [`Local::wait_max`], and that mount is left alone for a while.
+    /// given up after [`Local::wait_max`], and that mount is left alone for a while if it does not
+    /// answer another question, either.
     ///
-    /// A call that was given up may still be made, or come to its end.
+    /// A call that was given up may still be made, or come to its end. As long as it has not, others
+    /// about `path` fail at once, and those about other names of the mount are given up sooner.
     ///
     /// # Errors
-    /// [`Error::Stalled`]; [`Error::Io`] if no thread can be had, or there is no current folder that
-    /// a relative path could begin at.
+    /// [`Error::Stalled`]; [`Error::Io`], timed out, where the mount answers; if no thread can be had,
+    /// or there is no current folder that a relative path could begin at.
     pub fn bounded<T: Send + 'static>(
         &self,
         path: &Path,
@@ -150,9 +152,17 @@ impl Local {
     /// [`Error::Io`] if there is no current folder that a relative path could begin at.
     pub fn reached<'a>(&'a self, path: &'a Path) -> Result<Reached<'a>, Error> {
         let whole = absolute(path).map_err(|source| Error::io(path, source))?;
-        let mount = self.mount_table().behind(&whole).cloned();
-        let asked = mount.as_ref().map_or_else(|| whole.into_owned(), |mount| mount.point.clone());
-        Ok(Reached { local: self, path, mount, asked })
+        Ok(self.reached_on(self.mount_table().behind(&whole), path, &whole))
+    }
+
+    fn reached_on<'a>(
+        &'a self,
+        mount: Option<&Mount>,
+        path: &'a Path,
+        whole: &Path,
+    ) -> Reached<'a> {
+        let point = mount.map_or(whole, |mount| &mount.point).to_owned();
+        Reached { local: self, path, whole: whole.to_owned(), mount: mount.cloned(), point }
     }
 
     /// Makes a call about `path`, which is `whole` and leads to `mount`, in bounded time.
@@ -163,31 +173,17 @@ impl Local {
         whole: &Path,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
+        let at = self.reached_on(mount, path, whole);
         let left_behind = canary::LEFT_BEHIND.load(Ordering::Relaxed);
-        let id = if left_behind {
-            self.not_silent(path, mount)?
-        } else {
-            self.asked(path, whole, mount)?
-        };
-        let failed = |source: io::Error| Error::io(path, source);
-        let answer = bounded::within(self.wait_max, call).map_err(failed)?;
+        if !left_behind {
+            at.asked(whole, at.patience()?)?;
+        }
+        let answer = at.within(at.patience()?, call)?;
         // The kernel may have remembered all that was asked for.
-        if answer.is_none() || !left_behind {
-            self.canaries.note(id, answer.is_some(), &self.clock);
+        if !left_behind {
+            self.canaries.note(at.number(), true, &self.clock);
         }
-        answer.ok_or_else(|| self.stalled(path, mount))
-    }
-
-    /// The number of `mount`, if it may not answer.
-    ///
-    /// # Errors
-    /// [`Error::Stalled`] if it did not, a while ago.
-    fn not_silent(&self, path: &Path, mount: Option<&Mount>) -> Result<Option<u64>, Error> {
-        let id = mount.filter(|mount| mount.backing.may_stall()).map(|mount| mount.id);
-        if self.canaries.is_silent(id, &self.clock) {
-            return Err(self.stalled(path, mount));
-        }
-        Ok(id)
+        Ok(answer)
     }
 
     /// Asks the mount that `path` leads to, if it may not answer and has not a moment ago. Nothing
@@ -195,34 +191,11 @@ impl Local {
     ///
     /// # Errors
     /// [`Error::Stalled`] if no answer comes within [`Local::wait_max`]; [`Error::Io`] if there is
-    /// no current folder that a relative path could begin at.
+    /// no current folder that a relative path could begin at, and, timed out, where the mount answers,
+    /// but not about `path`.
     pub fn answers(&self, path: &Path) -> Result<(), Error> {
-        let whole = absolute(path).map_err(|source| Error::io(path, source))?;
-        self.asked(path, &whole, self.mount_table().behind(&whole)).map(drop)
-    }
-
-    /// As [`Local::answers`], of the mount that `path`, which is `whole`, leads to; its number, if it
-    /// may not answer.
-    fn asked(
-        &self,
-        path: &Path,
-        whole: &Path,
-        mount: Option<&Mount>,
-    ) -> Result<Option<u64>, Error> {
-        let id = mount.filter(|mount| mount.backing.may_stall()).map(|mount| mount.id);
-        let may_stall = mount.is_none() || id.is_some();
-        if may_stall && !self.canaries.answers(id, whole, self.wait_max, &self.clock) {
-            return Err(self.stalled(path, mount));
-        }
-        Ok(id)
-    }
-
-    fn stalled(&self, path: &Path, mount: Option<&Mount>) -> Error {
-        Error::Stalled {
-            path: path.to_owned(),
-            mount: mount.map_or_else(|| PathBuf::from("/"), |mount| mount.point.clone()),
-            limit: self.wait_max,
-        }
+        let at = self.reached(path)?;
+        at.asked(&at.whole, at.patience()?)
     }
 }
 
@@ -231,9 +204,12 @@ impl Local {
 pub struct Reached<'a> {
     local: &'a Local,
     path: &'a Path,
+    /// That path, absolute.
+    whole: PathBuf,
     mount: Option<Mount>,
-    /// What is asked whether the mount answers: a file that is written to may answer once all is written.
-    asked: PathBuf,
+    /// What is asked whether the mount answers: a file that is written to may answer once all is written,
+    /// and a name in a folder once whoever holds the folder has an answer.
+    point: PathBuf,
 }
 
 impl Reached<'_> {
@@ -245,11 +221,12 @@ impl Reached<'_> {
         &self,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        self.until(Duration::MAX, call)
+        self.until(|_| Duration::MAX, call)
     }
 
     /// As [`Reached::while_answered`], of a call that is given up after [`Local::wait_max`] also where its
-    /// mount answers: then nothing is held against the mount, and its other files.
+    /// mount answers: then nothing is held against the mount, and its other files, but that each is
+    /// waited for less as long as this is not answered.
     ///
     /// # Errors
     /// As [`Reached::while_answered`]; [`Error::Io`], timed out, where the mount answers.
@@ -257,59 +234,50 @@ impl Reached<'_> {
         &self,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        self.until(self.local.wait_max, call)
+        self.until(|patience| patience, call)
     }
 
     fn until<T: Send + 'static>(
         &self,
+        limit: fn(Duration) -> Duration,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        if self.mount.is_some() && !self.may_stall() {
+            return Ok(call());
+        }
+        match self.patience() {
+            Ok(patience) => self.within(limit(patience), call),
+            Err(silent) => {
+                let_go(call);
+                Err(silent)
+            }
+        }
+    }
+
+    /// Makes a call, and waits for it for `limit`, and no longer than the mount answers.
+    fn within<T: Send + 'static>(
+        &self,
         limit: Duration,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let (local, mount) = (self.local, self.mount.as_ref());
-        if mount.is_some_and(|mount| !mount.backing.may_stall()) {
-            return Ok(call());
-        }
-        let id = match local.not_silent(self.path, mount) {
-            Ok(id) => id,
-            Err(silent) => {
-                let_go(call);
-                return Err(silent);
-            }
+        let Begun { answer, call } = Begun::new(call).map_err(|source| self.failed(source))?;
+        // Not by a process beside this one, which closes what it has of the files here, and waits until
+        // all that was written to them is on its way.
+        let ask_mount = || {
+            let root = self.point.clone();
+            bounded::begun(move || sysfs::statvfs(&root))
         };
-        let failed = |source: io::Error| Error::io(self.path, source);
-        let answer = bounded::begun(call).map_err(failed)?;
-        let step = local.wait_max.min(ASKED_EVERY);
-        let mut waited = Duration::ZERO;
-        loop {
-            match answer.recv_timeout(step) {
-                Ok(answer) => return Ok(answer),
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(failed(io::Error::other("the thread that asked it panicked")));
+        awaited(&answer, limit, self.local.wait_max, ask_mount).map_err(|silence| {
+            let_go(answer);
+            match silence {
+                Silence::OfMount(_) => {
+                    self.local.canaries.note(self.number(), false, &self.local.clock);
+                    self.stalled()
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Silence::OfName => self.hangs(limit, call),
+                Silence::Untold(source) => self.failed(source),
             }
-            // Not by a process beside this one, which closes what it has of the files here, and waits until
-            // all that was written to them is on its way.
-            let root = self.asked.clone();
-            let asked = bounded::within(local.wait_max, move || sysfs::statvfs(&root));
-            let is_alive = asked.map_err(failed)?.is_some();
-            // The time that it was stopped, as by Ctrl-Z, is not the mount's.
-            waited += step;
-            if is_alive && waited < limit {
-                continue;
-            }
-            // It may have come meanwhile.
-            return answer.try_recv().map_err(|_| {
-                let_go(answer);
-                if is_alive {
-                    let limit = limit.as_secs_f32();
-                    let reason = format!("no answer for {limit} s, though its mount answers");
-                    return failed(io::Error::new(io::ErrorKind::TimedOut, reason));
-                }
-                local.canaries.note(id, false, &local.clock);
-                local.stalled(self.path, mount)
-            });
-        }
+        })
     }
 
     /// As [`Local::answers`], with a question about the root of the mount: what else is on it may be
@@ -318,7 +286,65 @@ impl Reached<'_> {
     /// # Errors
     /// [`Error::Stalled`] if no answer comes within [`Local::wait_max`].
     pub fn answers(&self) -> Result<(), Error> {
-        self.local.asked(self.path, &self.asked, self.mount.as_ref()).map(drop)
+        self.asked(&self.point, self.local.wait_max)
+    }
+
+    /// Asks about `path` on the mount, if that may not answer and has not a moment ago.
+    fn asked(&self, path: &Path, limit: Duration) -> Result<(), Error> {
+        if self.mount.is_some() && !self.may_stall() {
+            return Ok(());
+        }
+        let (local, point) = (self.local, self.point.as_path());
+        let about = About { path, limit, point, mount_limit: local.wait_max };
+        match local.canaries.answers(self.number(), about, &local.clock) {
+            Ok(()) => Ok(()),
+            Err(Silent::Mount) => Err(self.stalled()),
+            Err(Silent::Name(call)) => Err(self.hangs(limit, call)),
+        }
+    }
+
+    /// How long an answer is waited for.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`] if the mount did not answer, a while ago; [`Error::Io`], timed out, if what is on
+    /// it did not.
+    fn patience(&self) -> Result<Duration, Error> {
+        let Local { canaries, unanswered, clock, wait_max, .. } = self.local;
+        if canaries.is_silent(self.number(), clock) {
+            return Err(self.stalled());
+        }
+        let patience = unanswered.patience(self.number(), &self.whole, *wait_max, clock);
+        patience.map_err(|source| self.failed(source))
+    }
+
+    /// That this call was not answered for so long, though the mount answers.
+    fn hangs(&self, waited: Duration, call: Weak<()>) -> Error {
+        let Local { unanswered, clock, .. } = self.local;
+        self.failed(unanswered.note(self.number(), &self.whole, waited, call, clock))
+    }
+
+    fn may_stall(&self) -> bool {
+        self.mount.as_ref().is_some_and(|mount| mount.backing.may_stall())
+    }
+
+    /// That of the mount, if it may not answer.
+    fn number(&self) -> Option<u64> {
+        self.mount.as_ref().filter(|_| self.may_stall()).map(|mount| mount.id)
+    }
+
+    fn failed(&self, source: io::Error) -> Error {
+        Error::io(self.path, source)
+    }
+
+    fn stalled(&self) -> Error {
+        Error::Stalled {
+            path: self.path.to_owned(),
+            mount: self
+                .mount
+                .as_ref()
+                .map_or_else(|| PathBuf::from("/"), |mount| mount.point.clone()),
+            limit: self.local.wait_max,
+        }
     }
 }
 

@@ -233,7 +233,7 @@ fn folder_on<'a>(local: &Local, name: &'a Name) -> Result<&'a Path, Error> {
         None => false,
         Some(path) if path.as_os_str().is_empty() => true,
         Some(path) => match local.stat(path) {
-            Err(error @ Error::Stalled { .. }) => return Err(error),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
             status => status.is_ok_and(|status| status.kind == Kind::Folder),
         },
     };
