@@ -75,7 +75,8 @@ def open(  # noqa: A001, PLR0913
         stores: Stores written in Python, and file systems of fsspec, by the
             scheme of their names; they come before the library's own.
         stall: Seconds that a request may bring nothing (default: 20, and 30 where it
-            lists or asks a question); an attempt that does is given up.
+            lists or asks a question); an attempt that does is given up. So is a program
+            that prints nothing (default: 600).
         attempts: How often a part is tried without getting on before its object is
             given up (default: 5).
         recall: Ask for what lies in cold storage to be restored, which the store

@@ -192,7 +192,8 @@ struct nf_set_options {
   uint32_t window_max;
   // How often a part of a member is tried without getting on, at most; 0: 5.
   uint32_t attempts_max;
-  // Seconds that a request may bring nothing; 0: 20, and 30 where it lists or asks a question.
+  // Seconds that a request may bring nothing; 0: 20, 30 where it lists or asks a question, and 600 for a
+  // program that prints names.
   double stall_s;
   // Options of object stores, each as `NAME=VALUE`, over those of the environment; they are copied.
   const char *const *storage;

@@ -86,7 +86,8 @@ pub struct SetOptions {
     pub window_max: u32,
     /// How often a part of a member is tried without getting on, at most; 0: 5.
     pub attempts_max: u32,
-    /// Seconds that a request may bring nothing; 0: 20, and 30 where it lists or asks a question.
+    /// Seconds that a request may bring nothing; 0: 20, 30 where it lists or asks a question, and 600 for a
+    /// program that prints names.
     pub stall_s: c_double,
     /// Options of object stores, each as `NAME=VALUE`, over those of the environment; they are copied.
     pub storage: *const *const c_char,

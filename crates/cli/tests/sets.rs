@@ -242,6 +242,28 @@ fn programs_run_only_where_they_are_allowed() {
 }
 
 #[test]
+fn a_program_that_prints_nothing_is_given_up_and_what_else_is_wanted_comes() {
+    let ground = ground();
+    let silent = "./%sleep 1000%";
+    for (command, limit, prints) in [
+        (&["cat"][..], "--stall", "in a.txt\n"),
+        (&["cat", "--unordered"], "--stall", "in a.txt\n"),
+        (&["ls"], "--stall", "a.txt\n"),
+        (&["order"], "--wait-max", "a.txt\n"),
+    ] {
+        let args = [command, &[limit, "1", "--allow-programs", silent, "a.txt"]].concat();
+        let output = ground.run(&args);
+        let told = "sleep: it printed nothing for 1 s, the limit that `stall` sets\n";
+        assert!(stderr(&output).contains(told), "{command:?}: {}", stderr(&output));
+        assert_eq!(
+            (stdout(&output), output.status.code()),
+            (prints.into(), Some(1)),
+            "{command:?}"
+        );
+    }
+}
+
+#[test]
 fn cat_keeps_the_order_of_the_operands_and_goes_on_after_what_is_missing() {
     let ground = ground();
     let output = ground.run(&["cat", "b.txt", "missing", "a.txt"]);

@@ -20,7 +20,7 @@ pub struct Setup {
     pub window_max: Option<u32>,
     /// How often a part is tried without getting on, at most.
     pub attempts_max: Option<u32>,
-    /// How long a request may bring nothing.
+    /// How long a request, or a program that prints names, may bring nothing.
     pub stall: Option<Duration>,
     /// What stores may do.
     pub permissions: Permissions,
@@ -54,6 +54,12 @@ impl Setup {
         self.stall.unwrap_or(StoresOptions::default().answer_max)
     }
 
+    /// How long a program that prints names may print nothing: as long as an answer may take, if told how
+    /// long.
+    fn program_silence_max(&self) -> Duration {
+        self.stall.unwrap_or(StoresOptions::default().program_silence_max)
+    }
+
     /// How its stores are opened.
     ///
     /// # Errors
@@ -62,6 +68,7 @@ impl Setup {
         let defaults = StoresOptions::default();
         Ok(StoresOptions {
             answer_max: self.answer_max(),
+            program_silence_max: self.program_silence_max(),
             permissions: self.permissions,
             storage: self.storage.clone(),
             bindings: Bindings::load(local)?,

@@ -20,6 +20,9 @@ use crate::{
 /// How long a request may take to connect and to answer with its first byte,
 /// unless the caller says otherwise: longer than a loaded server needs, shorter than a person waits.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// How long a program may print nothing, unless the caller says otherwise: one that goes through a large tree
+/// for a few names, as `find` does, has a reason to be silent for minutes.
+const PROGRAM_SILENCE_MAX: Duration = Duration::from_mins(10);
 
 /// What stores may do beyond reading what they are asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,6 +40,8 @@ pub struct StoresOptions {
     pub permissions: Permissions,
     /// How long a request may take until its first byte.
     pub answer_max: Duration,
+    /// How long a program that prints names may print nothing.
+    pub program_silence_max: Duration,
     /// Options of object stores (`region`, `endpoint`, `access_key_id`), over those of the
     /// environment.
     pub storage: StorageOptions,
@@ -51,6 +56,7 @@ impl Default for StoresOptions {
         Self {
             permissions: Permissions::default(),
             answer_max: ANSWER_MAX,
+            program_silence_max: PROGRAM_SILENCE_MAX,
             storage: StorageOptions::default(),
             bindings: Bindings::default(),
             schemes: HashMap::new(),
@@ -92,6 +98,7 @@ impl Stores {
             objects: crate::object::Objects::new(options, Arc::clone(&hosts), Arc::clone(&files)),
             programs: Arc::new(crate::Programs::new(
                 options.permissions.programs,
+                options.program_silence_max,
                 Arc::clone(&costs),
             )),
             #[cfg(feature = "sql")]

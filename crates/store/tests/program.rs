@@ -17,7 +17,7 @@ const MAX: Duration = Duration::from_secs(20);
 
 fn programs(is_allowed: bool, local: Local) -> Programs {
     let costs = Costs::with(local, TableFiles::default(), Clock::manual());
-    Programs::new(is_allowed, Arc::new(costs))
+    Programs::new(is_allowed, MAX * 2, Arc::new(costs))
 }
 
 fn run(folder: impl AsRef<Path>, words: &[&str]) -> Entries {
@@ -137,6 +137,20 @@ async fn a_flood_waits_for_its_reader_and_ends_with_it() {
     until(|| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") S ")).await;
     drop(names);
     until(|| !runs(&pid)).await;
+}
+
+#[tokio::test]
+async fn a_program_that_prints_nothing_is_ended() {
+    let costs = Costs::with(Local::default(), TableFiles::default(), Clock::manual());
+    let programs = Programs::new(true, Duration::from_secs(2), Arc::new(costs));
+    for script in ["echo $$; exec sleep 1000", "echo $$; exec sleep 1000 >&-"] {
+        let words = ["sh", "-c", script].map(OsString::from).into();
+        let folder = Name::from("/");
+        let names = listed(programs.list(&Query::Run { folder, words })).await;
+        let [pid, end] = &names[..] else { panic!("{names:?}") };
+        assert_eq!(end, "!sh: it printed nothing for 2 s, the limit that `stall` sets");
+        until(|| !runs(&pid[1..])).await;
+    }
 }
 
 #[tokio::test]

@@ -102,7 +102,8 @@ pub(crate) struct FetchFlags {
 
     /// Seconds without a byte after which a request is cut and tried again
     ///
-    /// By default 20 for data, and 30 for a page of a listing or the first row of a query.
+    /// By default 20 for data, and 30 for a page of a listing or the next row of a query. A program that
+    /// prints names is ended, by default after 600.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Fetching")]
     stall: Option<Duration>,
 

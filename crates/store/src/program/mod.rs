@@ -28,7 +28,7 @@ const READ_BYTES: usize = 64 << 10;
 /// A name is at most four times what the system takes for a path (`PATH_MAX`):
 /// what is longer is no list of names.
 const NAME_BYTES_MAX: usize = 4 * 4096;
-/// A program that prints nothing for so long is looked at: whether it ever will.
+/// A program that prints nothing is looked at so often: whether it ever will.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs programs and takes what they print for names.
@@ -36,19 +36,21 @@ const LOOKS_EVERY: Duration = Duration::from_secs(1);
 /// A program runs in its folder, without a shell and without input; what it
 /// complains of goes where our own complaints go. It starts when the first
 /// name is asked for, waits while none is, and is ended with its process
-/// group when the listing is dropped; what it leaves behind in that group ends
-/// with it. How it ended, if not well, is the listing's last item.
+/// group when the listing is dropped, or it prints nothing for too long; what it leaves behind in that
+/// group ends with it. How it ended, if not well, is the listing's last item.
 #[derive(Debug)]
 pub struct Programs {
     is_allowed: bool,
+    silence_max: Duration,
     costs: Arc<Costs>,
     groups: Arc<Groups>,
 }
 
 impl Programs {
-    /// That are run, or refused; `costs` knows the mounts that they and their folders lie on.
-    pub fn new(is_allowed: bool, costs: Arc<Costs>) -> Self {
-        Self { is_allowed, costs, groups: Arc::default() }
+    /// That are run, or refused; one that prints nothing for `silence_max` is ended. `costs` knows the
+    /// mounts that they and their folders lie on.
+    pub fn new(is_allowed: bool, silence_max: Duration, costs: Arc<Costs>) -> Self {
+        Self { is_allowed, silence_max, costs, groups: Arc::default() }
     }
 
     /// Ends those that run, and starts no more.
@@ -83,9 +85,11 @@ impl Store for Programs {
         }
         let (folder, words) = (folder.clone(), words.clone());
         let (costs, groups) = (Arc::clone(&self.costs), Arc::clone(&self.groups));
+        let silence_max = self.silence_max;
         // Not before the first name is asked for.
         let started = async move {
-            blocking(move || Running::start(folder, &words, &groups, costs.local())).await
+            let start = move || Running::start(folder, &words, silence_max, &groups, costs.local());
+            blocking(start).await
         };
         let listed = started.map(|started| match started {
             Ok(running) => running.entries(),
@@ -117,6 +121,7 @@ struct Running {
     printed: ChildStdout,
     buffer: Box<[u8]>,
     names: Cutter,
+    silence_max: Duration,
     is_over: bool,
 }
 
@@ -124,6 +129,7 @@ impl Running {
     fn start(
         folder: Name,
         words: &[OsString],
+        silence_max: Duration,
         groups: &Arc<Groups>,
         local: &Local,
     ) -> Result<Self, Error> {
@@ -150,6 +156,7 @@ impl Running {
             printed,
             buffer: vec![0; READ_BYTES].into(),
             names: Cutter::new(NAME_BYTES_MAX, None),
+            silence_max,
             is_over: false,
         })
     }
@@ -173,15 +180,9 @@ impl Running {
                 Some(name) => return Ok(Some(resolved(&self.folder, name))),
                 None => {}
             }
-            let read = tokio::time::timeout(LOOKS_EVERY, self.printed.read(&mut self.buffer));
-            match read.await {
-                Err(_) => self.goes_on()?,
-                Ok(Err(error)) => {
-                    let broken = Error::interrupted(self.program.clone(), io_reason(&error));
-                    return Err(broken.caused_by(error));
-                }
-                Ok(Ok(0)) => return self.last().await,
-                Ok(Ok(read)) => {
+            match self.printed().await? {
+                0 => return self.last().await,
+                read => {
                     let pushed = self.names.push(&self.buffer[..read]);
                     pushed.map_err(|why| no_names(&self.program, why))?;
                 }
@@ -189,15 +190,38 @@ impl Running {
         }
     }
 
-    /// # Errors
-    /// It is stopped for good.
-    fn goes_on(&mut self) -> Result<(), Error> {
-        if !self.group.is_stopped_at_terminal() {
-            return Ok(());
+    /// How much it printed next, into the buffer; 0 at the end.
+    async fn printed(&mut self) -> Result<usize, Error> {
+        let mut silence = Silence::of(self.silence_max);
+        loop {
+            let read = tokio::time::timeout(silence.look(), self.printed.read(&mut self.buffer));
+            match read.await {
+                Ok(read) => {
+                    return read.map_err(|error| {
+                        let broken = Error::interrupted(self.program.clone(), io_reason(&error));
+                        broken.caused_by(error)
+                    });
+                }
+                Err(_) => self.goes_on(&mut silence)?,
+            }
         }
-        self.is_over = true;
-        let reason = "it waits for the terminal, which programs that name objects have not";
-        Err(Error::refused(self.program.clone(), reason))
+    }
+
+    /// After a look in vain.
+    ///
+    /// # Errors
+    /// It is stopped for good; it has been silent for too long.
+    fn goes_on(&self, silence: &mut Silence) -> Result<(), Error> {
+        if self.group.is_stopped_at_terminal() {
+            let reason = "it waits for the terminal, which programs that name objects have not";
+            return Err(Error::refused(self.program.clone(), reason));
+        }
+        if silence.is_too_long() {
+            let limit = self.silence_max.as_secs_f32();
+            let reason = format!("it printed nothing for {limit} s, the limit that `stall` sets");
+            return Err(Error::interrupted(self.program.clone(), reason));
+        }
+        Ok(())
     }
 
     /// The name behind the last separator; then how the program ended.
@@ -207,10 +231,11 @@ impl Running {
             return Ok(Some(resolved(&self.folder, &name)));
         }
         self.is_over = true;
+        let mut silence = Silence::of(self.silence_max);
         let ended = loop {
-            match tokio::time::timeout(LOOKS_EVERY, self.group.ended()).await {
+            match tokio::time::timeout(silence.look(), self.group.ended()).await {
                 Ok(ended) => break ended,
-                Err(_) => self.goes_on()?,
+                Err(_) => self.goes_on(&mut silence)?,
             }
         };
         let refused = |reason: String| Error::refused(self.program.clone(), reason);
@@ -224,6 +249,29 @@ impl Running {
             )),
             Err(error) => Err(refused(io_reason(&error)).caused_by(error)),
         }
+    }
+}
+
+/// How long a program may be silent: counted by the looks at it, since the time that this process was
+/// stopped, as by Ctrl-Z, is not the program's.
+struct Silence {
+    left: Duration,
+}
+
+impl Silence {
+    fn of(left: Duration) -> Self {
+        Self { left }
+    }
+
+    /// How long to wait for it until it is looked at.
+    fn look(&self) -> Duration {
+        LOOKS_EVERY.min(self.left)
+    }
+
+    /// Whether there is nothing left after another look.
+    fn is_too_long(&mut self) -> bool {
+        self.left = self.left.saturating_sub(LOOKS_EVERY);
+        self.left.is_zero()
     }
 }
 
