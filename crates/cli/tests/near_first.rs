@@ -48,7 +48,7 @@ fn quarter_near() -> (SlowDir, std::path::PathBuf, testkit::Hold) {
 fn a_search_whose_answer_is_near_reads_nothing_from_the_device() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let state = Dir::new();
-    for flags in [&["-q"][..], &["-l"], &["-m1", "--unordered"]] {
+    for flags in [&["-q"][..], &["-l"], &["-m1", "--unordered"], &["-m1", "-c"]] {
         let (slow, path, _held) = quarter_near();
         let cmd = flags.iter().fold(nearfirst(&state, ["grep", "needle"]), testkit::Cmd::arg);
         cmd.arg(&path).run().succeeds();
@@ -69,9 +69,10 @@ fn bytes_that_match_are_no_match_where_the_text_that_they_encode_has_none() {
     let text =
         "\u{feff}".to_owned() + &"line of foo and a few words more, to fill it\n".repeat(100_000);
     let encoded: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let ways: [(&[&str], i32); 4] = [
+    let ways: [(&[&str], i32); 5] = [
         (&["-lw", "f"], 1),
         (&["-qv", "foo"], 1),
+        (&["-cvm1", "foo"], 1),
         (&["-qa", "l.n"], 0),
         (&["-w", "--files-without-match", "f"], 0),
     ];

@@ -833,7 +833,8 @@ static FLAGS: &[Flag] = &[
         short: Some('l'),
         heading: MODE,
         help: "Print only the names of files that match",
-        more: "A file is read no further than its first match.",
+        more: "A file is read no further than its first match, but with --stats, which counts all of them, \
+               as ripgrep does.",
         apply: |a, _| {
             a.mode = Mode::FilesWithMatches;
             Ok(())
@@ -844,6 +845,8 @@ static FLAGS: &[Flag] = &[
         long: "files-without-match",
         heading: MODE,
         help: "Print only the names of files that do not match",
+        more: "A file is read no further than its first match, but with --stats, which counts all of them, \
+               as ripgrep does.",
         apply: |a, _| {
             a.mode = Mode::FilesWithoutMatch;
             Ok(())
@@ -890,7 +893,8 @@ static FLAGS: &[Flag] = &[
         short: Some('q'),
         heading: MODE,
         help: "Print nothing; the exit code says whether there was a match",
-        more: "Stops at the first match, wherever it is: what is near is looked at first.",
+        more: "Stops at the first match, wherever it is: what is near is looked at first. With --stats all \
+               is searched, as by ripgrep, since that counts all matches.",
         apply: |a, _| {
             a.quiet = true;
             Ok(())

@@ -177,7 +177,25 @@ impl<'a, M: Matcher> Merge<'a, M> {
             .wanted
             .filter(|_| self.bench.searcher.after_context() == 0)
             .and_then(|wanted| self.waiting.as_ref()?.end_of_matches(wanted));
+        if enough.is_some() && self.is_counted() {
+            self.marked = self.may_be_encoded() && self.is_encoded()?;
+            self.tally.events += self.wanted.replace(0).unwrap_or_default();
+            self.done = true;
+            return Ok(Rest::None);
+        }
         Ok(enough.map_or(Rest::All, Rest::Before))
+    }
+
+    /// Whether nothing is told but how many lines match: `--max-count` of them, wherever they are.
+    fn is_counted(&self) -> bool {
+        self.method.format.kind == Kind::Count
+            && !self.method.format.stats
+            && self.method.nul != Nul::Leave
+    }
+
+    /// Whether what waits for its turn was searched without knowing how the file begins.
+    fn may_be_encoded(&self) -> bool {
+        self.waiting.as_ref().is_some_and(Waiting::may_be_encoded)
     }
 
     /// Whether the file begins with a mark by which it cannot be searched in chunks.

@@ -220,10 +220,11 @@ impl<M: Matcher> Bench<M> {
         part.tally = printing.tally;
         part.before_first = before_first;
         part.shown = shown.map(|shown| (shown.start, shown.end));
+        let is_counted = method.format.kind == Kind::Count && self.searcher.max_matches().is_some();
         part.may_be_encoded = method.sniff
             && offset > 0
             && part.tally.events > 0
-            && (method.at_once || method.format.kind.stops_at_match())
+            && (method.at_once || is_counted || method.format.kind.stops_at_match())
             && memchr::memchr(0, given).is_some();
         // Of a search that ends before it, nobody learns of the byte.
         let is_full = self.searcher.max_matches().is_some_and(|most| part.tally.events >= most);

@@ -115,6 +115,11 @@ impl Waiting {
         })
     }
 
+    /// Whether a part may be none of text as it was searched.
+    pub(super) fn may_be_encoded(&self) -> bool {
+        self.parts.values().any(|kept| kept.part.may_be_encoded)
+    }
+
     fn spill(&mut self, rendered: &Rendered) -> Output {
         if self.is_full {
             return Output::Nowhere;
