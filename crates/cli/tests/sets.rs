@@ -661,12 +661,22 @@ fn cp_replaces_only_what_it_is_told_to() {
     let output = ground.run(&["cp", "--skip-existing", "a.txt", "b.txt", "to"]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
     assert_eq!(fs::read(&copied).unwrap(), b"mine");
-    let output = ground.run(&["cp", "--update", "a.txt", "to"]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    assert_eq!(fs::read(&copied).unwrap(), b"in a.txt\n", "it was of another size");
-    fs::write(&copied, "IN A.TXT\n").unwrap();
-    assert!(ground.run(&["cp", "--update", "a.txt", "to"]).status.success());
-    assert_eq!(fs::read(&copied).unwrap(), b"IN A.TXT\n", "it is newer");
+    let modified = fs::metadata(ground.path().join("a.txt")).unwrap().modified().unwrap();
+    let hour = Duration::from_hours(1);
+    for (at, text, left) in [
+        (modified + hour, "mine", true),
+        (modified + hour, "IN A.TXT\n", true),
+        (modified, "IN A.TXT\n", true),
+        (modified, "in a.", false),
+        (modified - hour, "IN A.TXT\n", false),
+    ] {
+        fs::write(&copied, text).unwrap();
+        File::options().write(true).open(&copied).unwrap().set_modified(at).unwrap();
+        let output = ground.run(&["cp", "--update", "a.txt", "to"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let expected = if left { text } else { "in a.txt\n" };
+        assert_eq!(fs::read_to_string(&copied).unwrap(), expected, "{text} of {at:?}");
+    }
     assert!(ground.run(&["cp", "--force", "a.txt", "to"]).status.success());
     assert_eq!(fs::read(&copied).unwrap(), b"in a.txt\n");
 }

@@ -88,7 +88,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "update")]
     skip_existing: bool,
 
-    /// Replace files that are older than the object or of another size; leave the others
+    /// Replace files that are older than the object, or as old and of another size; leave the others
     #[arg(short, long)]
     update: bool,
 

@@ -1,5 +1,6 @@
 //! What is to be copied of what is listed: decided as names become known.
 
+use std::cmp;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -30,7 +31,7 @@ pub(super) enum Existing {
     Leave,
     /// They are replaced.
     Replace,
-    /// They are replaced if they are older than the object, or of another size.
+    /// They are replaced if they are older than the object, or as old and of another size.
     ReplaceOlder,
 }
 
@@ -289,14 +290,17 @@ impl Plan {
             Existing::Replace => Ok(true),
             Existing::Leave => Ok(false),
             Existing::ReplaceOlder => {
-                let same_size = entry.size.is_none_or(|size| size == at.len());
                 // What a server tells is compared by the second, as in `is_copy`.
-                let newer = match (entry.modified, at.modified()) {
-                    (Some(object), Ok(file)) if entry.name.file_path().is_some() => object > file,
-                    (Some(object), _) => unix_parts(object).0 > at.mtime(),
-                    _ => true,
+                let age = match (entry.modified, at.modified()) {
+                    (Some(object), Ok(file)) if entry.name.file_path().is_some() => {
+                        object.cmp(&file)
+                    }
+                    (Some(object), _) => unix_parts(object).0.cmp(&at.mtime()),
+                    _ => cmp::Ordering::Greater,
                 };
-                Ok(newer || !same_size)
+                // One of its time and of another size was cut short.
+                let is_cut = entry.size.is_some_and(|size| size != at.len());
+                Ok(age.is_gt() || age.is_eq() && is_cut)
             }
             Existing::Refuse => {
                 let reason = format!(
