@@ -164,6 +164,27 @@ fn what_is_no_trace_is_said_and_the_others_are_played() {
 #[test]
 fn a_home_that_begins_where_somebody_stands_is_none() {
     let (dir, script) = work();
+#[test]
+fn of_output_of_strace_without_times_it_is_said_which_flag_is_missing() {
+    let (state, dir) = (Dir::new(), Dir::new());
+    let call = "openat(AT_FDCWD</w>, \"a\", O_RDONLY) = 3</w/a>";
+    let end = "+++ exited with 0 +++";
+    for text in [
+        format!("12 {call}\n12 {end}\n"),
+        format!("{call}\n[pid    12] {call}\n{end}\n"),
+        // As -t has it, and -r.
+        format!("12 16:20:01 {call}\n12 16:20:02 {end}\n"),
+        format!("12      0.000000 {call}\n12      0.100000 {end}\n"),
+    ] {
+        let untimed = dir.create("untimed", text);
+        for cmd in [replay(&state), nearfirst(&state, &["trees", "import"])] {
+            let told = "untimed: output of `strace` without the time of each call: add `-ttt`";
+            let output = cmd.arg(&untimed).run();
+            output.ends_with(1).prints("").complains(told);
+        }
+    }
+}
+
     for home in ["", ".", "home"] {
         let homeless = |args: &[&str]| {
             let cmd = nearfirst(&dir, args).env("NEARFIRST_STATE", "").env("XDG_STATE_HOME", "");

@@ -50,15 +50,14 @@ pub(super) fn import(args: &Args) -> io::Result<()> {
     let trace = match translated(&bytes, &args.folder) {
         Ok(trace) => trace,
         Err(error) => {
-            messages::error(format_args!("{}: {error}", human::name(name)));
+            let reason = match error {
+                TraceError::Version => "nothing in it is output of `strace -f -ttt -y`".to_owned(),
+                error => error.to_string(),
+            };
+            messages::error(format_args!("{}: {reason}", human::name(name)));
             return Ok(());
         }
     };
-    if trace.events.is_empty() {
-        let name = human::name(name);
-        messages::error(format_args!("{name}: nothing in it is output of `strace -f -ttt -y`"));
-        return Ok(());
-    }
     let mut out = io::stdout().lock();
     out.write_all(trace.text().as_bytes())?;
     out.flush()
@@ -93,18 +92,20 @@ fn lines(from: impl Read, (line_max, all_max): (usize, usize)) -> io::Result<Vec
 
 /// A trace, or what strace wrote as one.
 pub(super) fn understood(bytes: &[u8], folder: &Path) -> Result<Trace, TraceError> {
-    let trace = Trace::parse(bytes);
-    if trace != Err(TraceError::Version) {
-        return trace;
+    match Trace::parse(bytes) {
+        Err(TraceError::Version) => translated(bytes, folder),
+        trace => trace,
     }
-    let translated = translated(bytes, folder)?;
-    if translated.events.is_empty() { trace } else { Ok(translated) }
 }
 
 fn translated(text: &[u8], folder: &Path) -> Result<Trace, TraceError> {
     let user = User(rustix::process::getuid().as_raw());
     let trace = strace::import(text, user, folder.as_os_str().as_bytes(), about, interpreter)?;
-    Ok(trace.with_grain(GRAIN))
+    match trace.events.is_empty() {
+        false => Ok(trace.with_grain(GRAIN)),
+        true if strace::lacks_times(text) => Err(TraceError::Untimed),
+        true => Err(TraceError::Version),
+    }
 }
 
 /// What a name stands for today.

@@ -46,6 +46,9 @@ pub enum TraceError {
     /// They begin otherwise.
     #[error("neither a trace (first line `{FIRST_LINE}`) nor output of `strace -f -ttt -y`")]
     Version,
+    /// They are output of strace that does not say when each call was made.
+    #[error("output of `strace` without the time of each call: add `-ttt` to its flags")]
+    Untimed,
     /// A line says nothing of what the format has.
     #[error("line {line} of the trace: expected {what}")]
     Line {

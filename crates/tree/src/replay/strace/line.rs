@@ -46,13 +46,7 @@ fn before_word(line: &[u8]) -> Option<&[u8]> {
 
 /// Takes a line apart; `None` if it is about something else.
 pub(super) fn parse(line: &[u8]) -> Option<Line<'_>> {
-    let mut rest = line.trim_ascii();
-    let mut thread = 0;
-    if let Some(inside) = rest.strip_prefix(b"[pid") {
-        let end = inside.iter().position(|&byte| byte == b']')?;
-        thread = number(inside[..end].trim_ascii())?;
-        rest = inside[end + 1..].trim_ascii_start();
-    }
+    let (mut thread, rest) = by_thread(line)?;
     let (mut word, mut after) = word(rest);
     if !word.contains(&b'.') {
         thread = number(word)?;
@@ -60,6 +54,25 @@ pub(super) fn parse(line: &[u8]) -> Option<Line<'_>> {
     }
     let at = seconds(word)?;
     Some(Line { thread, at, said: said(after)? })
+}
+
+/// Whether a line says of a call what came back, with or without a time.
+pub(super) fn is_of_call(line: &[u8]) -> bool {
+    let Some((_, mut text)) = by_thread(line) else { return false };
+    // Of a thread without brackets the number, and times of other kinds.
+    while text.first().is_some_and(u8::is_ascii_digit) {
+        text = word(text).1;
+    }
+    let came_back = |text| call(text).is_some_and(|call| call.result.is_some());
+    matches!(said(text), Some(Said::Call(text)) if came_back(text))
+}
+
+/// The thread that `[pid N]` names, 0 without it, and the rest of the line.
+fn by_thread(line: &[u8]) -> Option<(u64, &[u8])> {
+    let rest = line.trim_ascii();
+    let Some(inside) = rest.strip_prefix(b"[pid") else { return Some((0, rest)) };
+    let end = inside.iter().position(|&byte| byte == b']')?;
+    Some((number(inside[..end].trim_ascii())?, inside[end + 1..].trim_ascii_start()))
 }
 
 fn said(mut text: &[u8]) -> Option<Said<'_>> {

@@ -66,8 +66,7 @@ pub fn import(
     let folder = told.as_deref().unwrap_or(folder);
     let text = line::whole(text);
     let lines = || text.split(|&byte| byte == b'\n').filter_map(line::parse);
-    // Times since the line before (`-r`), of which some lines are missing here.
-    if lines().next().is_some_and(|first| first.at.is_zero()) {
+    if lines().next().is_some_and(|first| is_relative(&first)) {
         return Ok(Trace::default());
     }
     let living = Living::of(lines());
@@ -89,6 +88,19 @@ pub fn import(
         import.line(&line);
     }
     Ok(import.trace)
+}
+
+/// Whether strace wrote this, but not when each call was made.
+pub fn lacks_times(text: &[u8]) -> bool {
+    let mut lines = text.split(|&byte| byte == b'\n');
+    let first = lines.clone().find_map(line::parse);
+    first.is_none_or(|first| is_relative(&first)) && lines.any(line::is_of_call)
+}
+
+/// Whether the times of what begins so are those since the line before (`-r`), of which some lines are
+/// missing here.
+fn is_relative(first: &Line<'_>) -> bool {
+    first.at.is_zero()
 }
 
 /// A day, and the half of one that a clock which shows the time of day goes back by in a night only.
