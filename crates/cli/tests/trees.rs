@@ -54,6 +54,9 @@ fn of_two_recordings_the_second_shows_what_is_gained() {
     };
     assert!(name.ends_with(&format!("/first: {} reads", rows[0]["reads"])), "{name}");
     assert!(headings.starts_with("by ") && paper.starts_with("paper "), "{paper}");
+    let several = replay(&state).arg("--by=paper,ours").arg("--by=ppm").arg(&traces[0]).run();
+    let by: Vec<_> = self::rows(&several).iter().map(|row| row["by"].clone()).collect();
+    assert_eq!(by, ["paper", "ours", "ppm"]);
     let no_trace = nearfirst(&state, &["trees", "replay"]).arg(&script).run();
     assert_eq!((no_trace.code(), no_trace.text()), (1, String::new()), "not even a header");
     // What was learned before is known if it is asked for, and is left as it is.
@@ -162,9 +165,6 @@ fn what_is_no_trace_is_said_and_the_others_are_played() {
 }
 
 #[test]
-fn a_home_that_begins_where_somebody_stands_is_none() {
-    let (dir, script) = work();
-#[test]
 fn of_output_of_strace_without_times_it_is_said_which_flag_is_missing() {
     let (state, dir) = (Dir::new(), Dir::new());
     let call = "openat(AT_FDCWD</w>, \"a\", O_RDONLY) = 3</w/a>";
@@ -185,6 +185,9 @@ fn of_output_of_strace_without_times_it_is_said_which_flag_is_missing() {
     }
 }
 
+#[test]
+fn a_home_that_begins_where_somebody_stands_is_none() {
+    let (dir, script) = work();
     for home in ["", ".", "home"] {
         let homeless = |args: &[&str]| {
             let cmd = nearfirst(&dir, args).env("NEARFIRST_STATE", "").env("XDG_STATE_HOME", "");

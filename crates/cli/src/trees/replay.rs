@@ -23,8 +23,14 @@ const CONTEXT: usize = 2;
 /// The words of `trees replay`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// What learns and predicts; several are compared
-    #[arg(long = "by", value_enum, value_name = "NAME", default_values_t = [By::Nothing, By::Ours])]
+    /// What learns and predicts; several, as in `--by paper,ours`, are compared
+    #[arg(
+        long = "by",
+        value_enum,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "nothing,ours"
+    )]
     by: Vec<By>,
 
     /// Memory for files, to begin with empty, such as 64MiB
