@@ -27,7 +27,7 @@ pub(crate) struct ReadFlags {
     #[arg(long, value_name = "N", value_parser = count::<NonZeroUsize>, help_heading = "Reading")]
     pub(crate) jobs: Option<NonZeroUsize>,
 
-    /// Say on stderr what was near, what was waited for and what was saved
+    /// Say on stderr what was near, what was waited for and what the device was spared
     #[arg(long, help_heading = "Reading")]
     pub(crate) stats: bool,
 
