@@ -33,7 +33,8 @@ Which folders are bound to a database.
 .TP
 \\fBNEARFIRST_STATE\\fR
 A folder for \\fIdevices.toml\\fR and \\fItrees\\fR, of users and of root, in place of
-\\fI/var/lib/nearfirst\\fR and \\fI$XDG_STATE_HOME/nearfirst\\fR.
+\\fI/var/lib/nearfirst\\fR and \\fI$XDG_STATE_HOME/nearfirst\\fR. What \\fBnearfirst watch\\fR learns lies where its
+\\fB--state\\fR says, whatever the environment of who starts it.
 .TP
 \\fBXDG_STATE_HOME\\fR, \\fBXDG_CONFIG_HOME\\fR
 By default \\fI~/.local/state\\fR and \\fI~/.config\\fR.

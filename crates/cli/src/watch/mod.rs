@@ -58,6 +58,9 @@ pub(crate) struct Args {
     guessing: GuessFlags,
 
     /// Folder of what is learned, by users, and of the lock that keeps a second service away
+    ///
+    /// `$NEARFIRST_STATE` does not stand in for it, only for the folder of the device table: one that is set
+    /// by chance would hide what was learned, and let a second service run.
     #[arg(long, value_name = "FOLDER", default_value = "/var/lib/nearfirst")]
     state: PathBuf,
 
