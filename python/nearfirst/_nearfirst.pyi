@@ -28,6 +28,7 @@ __all__ = [
     "Piece",
     "Pieces",
     "Set",
+    "SetStats",
     "Sled",
     "Spec",
     "Waiting",
@@ -285,6 +286,10 @@ class Set:
         """How many names are known so far, what could not be listed among them."""
 
     @property
+    def stats(self) -> SetStats:
+        """What was fetched, and what is on its way."""
+
+    @property
     def order_taken(self) -> list[str]:
         """The names yielded, as `open(order=...)` takes them; a closed set tells them, too."""
 
@@ -435,6 +440,56 @@ class Keys:
 
     def of_urls(self, names: list[bytes]) -> list[tuple[int, NearfirstError | None]]:
         """Those of objects, each with why it cannot be asked about."""
+
+@final
+class SetStats:
+    """What a set is at; all but `names` is of all sets that share what their options allow."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    @property
+    def names(self) -> int:
+        """Names that are known so far, what could not be listed among them."""
+
+    @property
+    def in_flight(self) -> int:
+        """Requests for data that are in flight."""
+
+    @property
+    def requests(self) -> int:
+        """Requests for data that were made."""
+
+    @property
+    def retries(self) -> int:
+        """Requests that were made again, since the one before failed."""
+
+    @property
+    def hedges(self) -> int:
+        """Requests that were made beside one that was late."""
+
+    @property
+    def refusals(self) -> int:
+        """Requests that a server turned away, since it was busy."""
+
+    @property
+    def stalls(self) -> int:
+        """Requests that brought nothing for too long."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that were fetched and not read, and the room that is kept for what may come."""
+
+    @property
+    def held_bytes_max(self) -> int:
+        """The most that these were."""
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes that lie on disk because the budget was full."""
+
+    @property
+    def spilled_bytes_total(self) -> int:
+        """Bytes that were put there so far."""
 
 @final
 class Device:

@@ -47,6 +47,21 @@ def test_a_set_says_what_is_in_it_without_fetching(folder: Path) -> None:
     assert members
 
 
+def test_a_set_says_what_it_is_at(folder: Path) -> None:
+    with nearfirst.open(f"{folder}/*.txt", budget=1 << 20) as members:
+        assert members.stats.names == members.stats.requests == 0
+        assert [len(member.read()) for member in members] == [9, 9, 9]
+        found = members.stats
+        assert (found.names, found.in_flight, found.held_bytes) == (3, 0, 0)
+        assert found.held_bytes_max <= 1 << 20
+        assert found == members.stats
+        assert repr(found).startswith("<nearfirst.SetStats 3 names, ")
+    with pytest.raises(AttributeError):
+        found.names = 4  # type: ignore[misc]
+    with pytest.raises(ValueError, match="closed"):
+        _ = members.stats
+
+
 def test_an_empty_pattern_is_false_and_not_found(tmp_path: Path) -> None:
     members = nearfirst.open(f"{tmp_path}/*.none")
     assert not members

@@ -27,6 +27,7 @@ mod reading;
 mod set;
 mod sled;
 mod spec;
+mod stats;
 mod store;
 mod wait;
 mod waiting;
@@ -54,6 +55,7 @@ fn _nearfirst(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sled::Keys>()?;
     module.add_class::<sled::Sled>()?;
     module.add_class::<spec::Spec>()?;
+    module.add_class::<stats::SetStats>()?;
     module.add_class::<waiting::Waiting>()?;
     module.add_function(wrap_pyfunction!(device::calibrate, module)?)?;
     module.add_function(wrap_pyfunction!(device::devices, module)?)?;

@@ -23,6 +23,7 @@ use crate::member::Member;
 use crate::options;
 use crate::owned::Owned;
 use crate::spec::Spec;
+use crate::stats::SetStats;
 use crate::wait::{wait, wait_for_task};
 use crate::waiting::Waiting;
 use crate::{error, name};
@@ -446,6 +447,14 @@ impl Set {
         let open = self.open()?;
         let set = open.set()?;
         Ok(py.detach(|| set.known()))
+    }
+
+    /// What was fetched, and what is on its way.
+    #[getter]
+    fn stats(&self, py: Python<'_>) -> PyResult<SetStats> {
+        let open = self.open()?;
+        let set = open.set()?;
+        Ok(py.detach(|| SetStats::of(set)))
     }
 
     /// The names yielded, as `open(order=...)` takes them; a closed set tells them, too.

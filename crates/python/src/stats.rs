@@ -1,0 +1,63 @@
+//! What was fetched for sets, and what is on its way, for Python.
+
+use nearfirst::DeviceSnapshot;
+use pyo3::prelude::*;
+
+/// What a set is at; all but `names` is of all sets that share what their options allow.
+#[pyclass(frozen, get_all, eq, hash, module = "nearfirst")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SetStats {
+    /// Names that are known so far, what could not be listed among them.
+    names: u64,
+    /// Requests for data that are in flight.
+    in_flight: u64,
+    /// Requests for data that were made.
+    requests: u64,
+    /// Requests that were made again, since the one before failed.
+    retries: u64,
+    /// Requests that were made beside one that was late.
+    hedges: u64,
+    /// Requests that a server turned away, since it was busy.
+    refusals: u64,
+    /// Requests that brought nothing for too long.
+    stalls: u64,
+    /// Bytes that were fetched and not read, and the room that is kept for what may come.
+    held_bytes: u64,
+    /// The most that these were.
+    held_bytes_max: u64,
+    /// Bytes that lie on disk because the budget was full.
+    spilled_bytes: u64,
+    /// Bytes that were put there so far.
+    spilled_bytes_total: u64,
+}
+
+impl SetStats {
+    pub(crate) fn of(set: &nearfirst::Set) -> Self {
+        let snapshot = set.engine().snapshot();
+        let sum = |of: fn(&DeviceSnapshot) -> u64| snapshot.devices.iter().map(of).sum();
+        Self {
+            names: set.known(),
+            in_flight: sum(|device| device.in_flight.into()),
+            requests: sum(|device| device.requests),
+            retries: sum(|device| device.retries),
+            hedges: sum(|device| device.hedges),
+            refusals: sum(|device| device.refusals),
+            stalls: sum(|device| device.stalls),
+            held_bytes: snapshot.budget.used,
+            held_bytes_max: snapshot.budget.peak,
+            spilled_bytes: snapshot.budget.spilled,
+            spilled_bytes_total: snapshot.budget.spilled_total,
+        }
+    }
+}
+
+#[pymethods]
+impl SetStats {
+    fn __repr__(&self) -> String {
+        let Self { names, requests, in_flight, held_bytes, .. } = self;
+        format!(
+            "<nearfirst.SetStats {names} names, {requests} requests, {in_flight} in flight, \
+             {held_bytes} bytes held>"
+        )
+    }
+}
