@@ -486,11 +486,36 @@ fn a_slow_folder_of_a_mount_that_answers_is_waited_for() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow = SlowDir::new(slowfs::Options::default());
     slow.create("large/name", "");
-    let local = Local::new(Duration::from_secs(1));
+    let local = Local::new(Duration::from_secs(2));
     let mut folder = local.folder(&slow.path().join("large")).expect("opened");
     slow.mount().set_rules(vec!["large: metadata=3s".parse().expect("a rule")]);
     let (name, _) = folder.next(&local).expect("there is one").expect("it comes");
     assert_eq!(name, "name");
+}
+
+#[test]
+fn a_folder_that_does_not_answer_is_given_up_alone() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let options =
+        slowfs::Options { time_to_live: Duration::from_hours(1), ..slowfs::Options::default() };
+    let slow = SlowDir::new(options);
+    for name in ["a/file", "dead/file", "z/file"] {
+        fs::metadata(slow.create(name, "")).expect("the kernel knows it");
+    }
+    slow.mount().set_rules(vec!["dead: hang=true".parse().expect("a rule")]);
+    let pattern = slow.path().join("**");
+    let mut walk = Walk::new(&Pattern::new(pattern.as_os_str().as_bytes()).expect("a pattern"));
+    let local = Local::new(Duration::from_millis(500));
+    let (names, errors): (Vec<_>, Vec<_>) =
+        std::iter::from_fn(|| walk.next(&local)).partition(Result::is_ok);
+    let names: Vec<_> = names.into_iter().flatten().collect();
+    assert_eq!(names, ["a/file", "z/file"].map(|name| slow.path().join(name)));
+    let errors: Vec<_> = errors.into_iter().filter_map(Result::err).collect();
+    assert!(
+        matches!(&errors[..], [Error::Io { path, .. }] if path.ends_with("dead")),
+        "{errors:?}"
+    );
+    slow.mount().set_rules(Vec::new());
 }
 
 #[test]

@@ -1,21 +1,22 @@
 //! A folder, whose names are read some at a time: in bounded time where its mount may not answer.
 
 use std::ffi::OsString;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::vec::IntoIter;
 
-use rustix::fs::{self as sysfs, AtFlags, Dir, FileType, OFlags};
+use rustix::fs::{self as sysfs, AtFlags, FileType, OFlags, RawDir};
 use rustix::io::Errno;
 
 use super::attributes::kind_of;
+use super::reach::OF_FOLDER;
 use super::{Kind, Local};
 use crate::Error;
 
-/// Names that one call reads, which has the whole limit where the mount may not answer: about as
-/// many as the system gives at once.
-const NAMES_MAX: usize = 512;
+/// Bytes of names that one call reads, which has the whole limit where the mount may not answer: as
+/// many as most file systems give at once.
+const NAMES_BYTES: usize = 32 << 10;
 
 /// A name, with what the listing says that it is.
 type Listed = (OsString, FileType);
@@ -28,7 +29,7 @@ pub struct Folder {
     path: PathBuf,
     may_stall: bool,
     /// Until it is lost to a call that does not return.
-    dir: Option<Dir>,
+    dir: Option<OwnedFd>,
     /// What was read and not given yet.
     names: IntoIter<Listed>,
     end: End,
@@ -42,14 +43,19 @@ impl Local {
     pub fn folder(&self, path: &Path) -> Result<Folder, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let table = self.mount_table();
-        let (file, stat) = self.on_mount(&table, path, flags, |file| {
+        let (file, stat) = self.on_mount(&table, path, flags, OF_FOLDER, |file| {
             let stat = sysfs::fstat(&file)?;
             Ok((file, stat))
         })?;
         let status = self.status_of(&table, file.as_fd(), &stat.into());
         let may_stall = status.map_err(|error| Error::io(path, error))?.backing.may_stall();
-        let dir = Some(Dir::new(file).map_err(|error| Error::io(path, error))?);
-        Ok(Folder { path: path.to_owned(), may_stall, dir, names: IntoIter::default(), end: None })
+        Ok(Folder {
+            path: path.to_owned(),
+            may_stall,
+            dir: Some(file),
+            names: IntoIter::default(),
+            end: None,
+        })
     }
 }
 
@@ -92,7 +98,7 @@ impl Folder {
     fn look(&mut self, name: &OsString, local: &Local) -> Result<Option<Kind>, Error> {
         let name = name.clone();
         let looked = self.call(local, move |dir| {
-            let stat = sysfs::statat(dir.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            let stat = sysfs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
             Ok::<_, Errno>(FileType::from_raw_mode(stat.st_mode))
         })?;
         Ok(looked.ok().map(kind_of))
@@ -102,15 +108,15 @@ impl Folder {
     fn call<T: Send + 'static>(
         &mut self,
         local: &Local,
-        call: impl FnOnce(&mut Dir) -> T + Send + 'static,
+        call: impl FnOnce(&OwnedFd) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let mut dir = self.dir.take().expect("without it this has ended");
+        let dir = self.dir.take().expect("without it this has ended");
         let call = move || {
-            let made = call(&mut dir);
+            let made = call(&dir);
             (dir, made)
         };
         let called = if self.may_stall {
-            local.reached(&self.path).and_then(|reached| reached.while_answered(call))
+            local.reached(&self.path).and_then(|reached| reached.until(OF_FOLDER, call))
         } else {
             Ok(call())
         };
@@ -123,12 +129,15 @@ impl Folder {
     }
 }
 
-/// Reads some names; with what comes after them, if these are the last.
-fn some_names(dir: &mut Dir) -> (Vec<Listed>, End) {
-    let mut names = Vec::new();
-    while names.len() < NAMES_MAX {
-        match dir.read() {
-            None => return (names, Some(Ok(()))),
+/// Reads the names that the system gives next; with what comes after them, if these are the last.
+fn some_names(dir: &OwnedFd) -> (Vec<Listed>, End) {
+    let (mut names, mut buffer) = (Vec::new(), Vec::with_capacity(NAMES_BYTES));
+    let mut listing = RawDir::new(dir, buffer.spare_capacity_mut());
+    loop {
+        match listing.next() {
+            // A folder that is removed meanwhile has no more names.
+            None | Some(Err(Errno::NOENT)) => return (names, Some(Ok(()))),
+            Some(Err(Errno::INTR)) => continue,
             Some(Err(error)) => return (names, Some(Err(error))),
             Some(Ok(entry)) => {
                 let name = entry.file_name().to_bytes();
@@ -137,6 +146,8 @@ fn some_names(dir: &mut Dir) -> (Vec<Listed>, End) {
                 }
             }
         }
+        if listing.is_buffer_empty() {
+            return (names, None);
+        }
     }
-    (names, None)
 }

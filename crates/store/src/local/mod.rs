@@ -240,7 +240,7 @@ impl Local {
     /// As [`Local::stat`], with a handle on what was found, which reads nothing.
     pub(crate) fn look(&self, path: &Path) -> Result<(Status, Handle), Error> {
         let (flags, table) = (OFlags::PATH | OFlags::CLOEXEC, self.mount_table());
-        let (file, stat) = self.on_mount(&table, path, flags, |file| {
+        let (file, stat) = self.on_mount(&table, path, flags, reach::OF_NAME, |file| {
             let stat = sysfs::fstat(&file)?;
             Ok((file, stat))
         })?;
@@ -263,7 +263,7 @@ impl Local {
     /// [`Error::Io`]; [`Error::Stalled`].
     pub fn open(&self, path: &Path) -> Result<File, Error> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        self.on_mount(&self.mount_table(), path, flags, |file| Ok(File::from(file)))
+        self.on_mount(&self.mount_table(), path, flags, reach::OF_NAME, |file| Ok(File::from(file)))
     }
 
     /// As [`Local::open`], with what was opened: one look-up of the name for both.
@@ -273,7 +273,7 @@ impl Local {
     pub(crate) fn open_known(&self, path: &Path) -> Result<(File, Status), Error> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let table = self.mount_table();
-        let (file, stat) = self.on_mount(&table, path, flags, |file| {
+        let (file, stat) = self.on_mount(&table, path, flags, reach::OF_NAME, |file| {
             let stat = sysfs::fstat(&file)?;
             Ok((File::from(file), stat))
         })?;

@@ -25,6 +25,15 @@ use super::unanswered::Begun;
 use super::{Local, Mount, bounded};
 use crate::Error;
 
+/// How many times as long a folder may take as a file: many programs of FUSE read all of one before they
+/// give its first name.
+const FOLDER_WAITS: u32 = 4;
+
+/// How long an answer is waited for, by the patience that there is with one name.
+pub(super) type Limit = fn(Duration) -> Duration;
+pub(super) const OF_NAME: Limit = |patience| patience;
+pub(super) const OF_FOLDER: Limit = |patience| patience.saturating_mul(FOLDER_WAITS);
+
 /// Links followed to find out which mount a path leads to; the kernel follows as many.
 const LINKS_MAX: usize = 40;
 
@@ -97,6 +106,7 @@ impl Local {
         table: &MountTable,
         path: &Path,
         flags: OFlags,
+        limit: Limit,
         use_it: fn(OwnedFd) -> io::Result<T>,
     ) -> Result<T, Error> {
         let failed = |source: io::Error| Error::io(path, source);
@@ -107,7 +117,7 @@ impl Local {
         let target = path.to_owned();
         let open = move || sysfs::open(&target, flags, Mode::empty()).map_err(Into::into);
         let used = move || open().and_then(use_it);
-        self.call_on(table.behind(&whole), path, &whole, used)?.map_err(failed)
+        self.call_on(table.behind(&whole), path, &whole, limit, used)?.map_err(failed)
     }
 
     /// Makes a call about `path`: at once where the mount that it leads to cannot stall, otherwise
@@ -129,7 +139,7 @@ impl Local {
         let table = self.mount_table();
         match table.behind(&whole) {
             Some(mount) if !mount.backing.may_stall() => Ok(call()),
-            mount => self.call_on(mount, path, &whole, call),
+            mount => self.call_on(mount, path, &whole, OF_NAME, call),
         }
     }
 
@@ -144,6 +154,11 @@ impl Local {
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
         self.reached(path)?.while_answered(call)
+    }
+
+    /// How long a folder may take to be opened, or to give some names, while its mount answers.
+    pub fn folder_max(&self) -> Duration {
+        OF_FOLDER(self.wait_max)
     }
 
     /// Finds out which mount `path` leads to, for several calls about it.
@@ -171,6 +186,7 @@ impl Local {
         mount: Option<&Mount>,
         path: &Path,
         whole: &Path,
+        limit: Limit,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
         let at = self.reached_on(mount, path, whole);
@@ -178,7 +194,7 @@ impl Local {
         if !left_behind {
             at.asked(whole, at.patience()?)?;
         }
-        let answer = at.within(at.patience()?, call)?;
+        let answer = at.within(limit(at.patience()?), call)?;
         // The kernel may have remembered all that was asked for.
         if !left_behind {
             self.canaries.note(at.number(), true, &self.clock);
@@ -234,12 +250,13 @@ impl Reached<'_> {
         &self,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        self.until(|patience| patience, call)
+        self.until(OF_NAME, call)
     }
 
-    fn until<T: Send + 'static>(
+    /// As [`Reached::bounded`], with this limit.
+    pub(super) fn until<T: Send + 'static>(
         &self,
-        limit: fn(Duration) -> Duration,
+        limit: Limit,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
         if self.mount.is_some() && !self.may_stall() {
