@@ -16,11 +16,11 @@ pub(crate) struct AskFlags {
     ///
     /// A dead server or a hung FUSE program is given up after this time: its files are reported
     /// and the run goes on. 10 s by default, longer than a sleeping disk needs to wake up. No limit
-    /// holds for nearfirst's own folders and for output that is already open. Copies, folders that
-    /// patterns or `sleds` walk, and what `grep` reads are given up only when their whole mount stops
-    /// answering. `sleds`, `order` and `find` wait as long for what a server says of an object;
-    /// if the flag is given, also for each page of a listing, which is asked for several times. What reads
-    /// from servers has --stall.
+    /// holds for nearfirst's own folders and for output that is already open. Folders that patterns,
+    /// `sleds` or `grep` walk may take four times as long while their mount answers; copies, and what
+    /// `grep` reads, are given up only when their whole mount stops answering. `sleds`, `order` and
+    /// `find` wait as long for what a server says of an object; if the flag is given, also for each page
+    /// of a listing, which is asked for several times. What reads from servers has --stall.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Asking")]
     pub(crate) wait_max: Option<Duration>,
 }

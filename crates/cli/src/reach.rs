@@ -5,13 +5,12 @@
 //! is not bounded itself is noticed by who watches over that look.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
-use std::fs::DirEntry;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nearfirst::{Backing, Error, Local};
+use nearfirst::{Backing, Error, Kind, Local, fetch};
 
 /// Beyond so many folders it is not worth finding out which of them have to do with such a mount.
 const FOLDERS_MAX: usize = 64;
@@ -116,11 +115,48 @@ impl Reach {
     /// Asks the mounts that the links of a folder lead to, if they may not answer.
     ///
     /// # Errors
-    /// That one did not answer; which link leads to it.
+    /// That one did not answer; which link leads to it. That the folder does not.
     pub(crate) fn ask_links(&self, folder: &Path) -> Result<(), Error> {
-        // A folder that cannot be listed says so to who enters it.
-        let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
-        let is_link = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
-        entries.flatten().filter(is_link).try_for_each(|link| self.ask(&link.path()))
+        self.listed(folder, |name, kind| match kind {
+            Some(Kind::Link) => self.ask(&folder.join(name)),
+            _ => Ok(()),
+        })
+    }
+
+    /// Lists a folder to its end.
+    ///
+    /// # Errors
+    /// That it does not answer.
+    pub(crate) fn list(&self, folder: &Path) -> Result<(), Error> {
+        self.listed(folder, |_, _| Ok(()))
+    }
+
+    /// Hands out what is in a folder, which has the limit for each of its answers. One that cannot be
+    /// listed says so to who enters it.
+    fn listed(
+        &self,
+        folder: &Path,
+        take: impl Fn(OsString, Option<Kind>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut names = match self.local.folder(folder) {
+            Ok(names) => names,
+            Err(error) => return if is_silence(&error) { Err(error) } else { Ok(()) },
+        };
+        while let Some(next) = names.next(&self.local) {
+            match next {
+                Ok((name, kind)) => take(name, kind)?,
+                Err(error) => return if is_silence(&error) { Err(error) } else { Ok(()) },
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether this says that our own limit has passed.
+fn is_silence(error: &Error) -> bool {
+    match error {
+        Error::Stalled { .. } => true,
+        Error::Io { source, .. } => fetch::is_given_up(source),
+        _ => false,
     }
 }

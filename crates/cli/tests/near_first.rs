@@ -603,6 +603,64 @@ fn grep_gives_up_what_dies_under_its_walk() {
     slow.mount().set_rules(Vec::new());
 }
 
+/// A command with its flags, what it is to look at, its exit code, and what it finds.
+type Case<'a> = (&'a [&'a str], &'a [&'a Path], i32, &'a [&'a str]);
+
+#[test]
+fn a_folder_that_does_not_answer_is_named_and_the_rest_is_done() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow =
+        SlowDir::new(Options { time_to_live: Duration::from_hours(1), ..Options::default() });
+    for name in ["a/file", "dead/file", "e/f/file", "file", "z/file"] {
+        std::fs::read(slow.create(name, "needle\n")).expect("the kernel knows it");
+    }
+    slow.mount().set_rules(vec!["dead: hang=true".parse().expect("a rule")]);
+    let (state, above) = (Dir::new(), slow.path().parent().expect("a folder above"));
+    let below = slow.path().join("**");
+    let (mount, below) = ([slow.path()], [below.as_path()]);
+    let runs: [Case<'_>; 9] = [
+        (&["grep", "-l", "needle"], &mount, 2, &["/a/file", "/e/f/file", "mnt/file", "/z/file"]),
+        (&["grep", "-j1", "needle"], &mount, 2, &["/a/file", "/e/f/file", "/z/file"]),
+        (&["grep", "-l", "needle"], &[above], 2, &["mnt/a/file", "source/dead/file", "mnt/z/file"]),
+        (&["grep", "--sort=path", "--files"], &mount, 2, &["/a/file", "/e/f/file", "/z/file"]),
+        (&["grep", "--follow", "-l", "needle"], &mount, 2, &["/a/file", "/e/f/file", "/z/file"]),
+        (&["grep", "--no-ignore-parent", "-j4", "-l", "needle"], &mount, 2, &["mnt/file"]),
+        (&["find"], &mount, 1, &["/a/file", "/e/f/file", "/z/file"]),
+        (&["sleds", "-s"], &mount, 1, &["28 B"]),
+        (&["ls"], &below, 1, &["/a/file", "/e/f/file", "/z/file"]),
+    ];
+    std::thread::scope(|scope| {
+        for (args, paths, code, found) in &runs {
+            let cmd = nearfirst(&state, [args[0], "--wait-max=0.5"]);
+            let cmd = args[1..].iter().fold(cmd, testkit::Cmd::arg);
+            let cmd = paths.iter().fold(cmd, testkit::Cmd::arg);
+            scope.spawn(move || {
+                let output = cmd.run();
+                output.ends_with(*code).complains("/dead").complains("s, though its mount answers");
+                let text = output.text();
+                assert!(found.iter().all(|found| text.contains(found)), "{args:?}: {text}");
+            });
+        }
+    });
+    slow.mount().set_rules(Vec::new());
+}
+
+#[test]
+fn an_ignore_file_that_does_not_answer_takes_no_other_folder_with_it() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow =
+        SlowDir::new(Options { time_to_live: Duration::from_hours(1), ..Options::default() });
+    for name in ["a/file", "dead/.ignore", "dead/file", "z/file"] {
+        std::fs::read(slow.create(name, "needle\n")).expect("the kernel knows it");
+    }
+    slow.mount().set_rules(vec![".ignore: hang=true".parse().expect("a rule")]);
+    let grep = nearfirst(&Dir::new(), ["grep", "--wait-max=0.2", "-j1", "-l", "needle"]);
+    let output = grep.arg(slow.path()).run();
+    output.ends_with(2).complains("/dead: something in it has not answered for 0.8 s");
+    assert!(["/a/file", "/z/file"].iter().all(|file| output.text().contains(file)));
+    slow.mount().set_rules(Vec::new());
+}
+
 #[test]
 fn grep_waits_for_a_slow_folder_of_a_mount_that_answers() {
     skip_unless!(Facility::Root, Facility::Fuse);

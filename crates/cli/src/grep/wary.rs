@@ -1,10 +1,12 @@
 //! Walks by threads that can be left behind, where something is mounted that may not answer.
 //!
 //! Nobody sees into a walk that waits. So while nothing comes of one, the mounts are asked that its folders
-//! lie on, and it is given up once one of them does not answer; a slow folder is waited for. What may
-//! not answer is walked by itself, after what it is mounted in, so that only its own walk is given up.
+//! lie on, and it is given up once one of them does not answer. Where they answer, in the end the folders are
+//! listed that it has not come to: of one that does not answer the walk is given up, too, and the others are
+//! walked anew, each by itself; a slow folder is waited for. What may not answer is walked by itself,
+//! after what it is mounted in, so that only its own walk is given up.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::os::unix::ffi::OsStrExt as _;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
@@ -34,7 +36,19 @@ const LOOKS_EVERY: Duration = Duration::from_millis(50);
 /// After so many looks, a second, at which nothing had come of a walk its mounts are asked.
 const QUIET_LOOKS_MAX: u32 = 20;
 
+/// A walk is given up without knowing why after the limit and so many looks more: by then its own
+/// questions to mounts have come to an end.
+const OVERDUE_LOOKS: u32 = 2 * QUIET_LOOKS_MAX;
+
+/// Folders that are listed at once to find those that do not answer: fewer than are held against their mount.
+const LISTED_MAX: usize = 4;
+
 type Found = Result<DirEntry, ignore::Error>;
+
+/// The folders that do not answer.
+///
+/// The error is that of a mount.
+type Silent = Result<Vec<(PathBuf, Error)>, Error>;
 
 /// Walks over all that was named, one after the other.
 pub(super) struct Walks<'a> {
@@ -98,7 +112,7 @@ impl<'a> Walks<'a> {
             if found.is_some() || self.is_over.load(Ordering::Relaxed) {
                 return found;
             }
-            walk.trail.mounts().drain(..).rev().for_each(|roots| state.later.push_front(roots));
+            walk.trail.later().drain(..).rev().for_each(|roots| state.later.push_front(roots));
             state.walk = None;
         }
     }
@@ -117,12 +131,14 @@ struct Walk {
     trail: Arc<Trail>,
     reach: Arc<Reach>,
     follows: bool,
+    /// Whether folders of it can be walked by themselves.
+    splits: bool,
     /// How many steps it had taken when it was last looked at.
     steps: u64,
     /// At how many looks since then it had taken no more.
     quiet_looks: u32,
     /// Comes from who asks its mounts meanwhile.
-    answer: Option<Receiver<Result<(), Error>>>,
+    answer: Option<Receiver<Silent>>,
 }
 
 impl Walk {
@@ -138,16 +154,17 @@ impl Walk {
         // The walk ends, or hangs, where it is given fewer than it counts on.
         let threads = store::threads_given(threads + 1, 2).context(NO_THREADS)? - 1;
         let trail = Arc::<Trail>::default();
-        trail.folders().extend(paths);
+        trail.folders().extend(paths.into_iter().map(|path| (path, depth)));
+        // What ignore files above it say must hold there, too, and a link to what is above it
+        // must be known for a loop.
+        let splits = !asked.one_file_system && !asked.no_ignore_parent && !asked.follow;
         let reach = Arc::clone(&settings.reach);
         let gate = Gate {
             reach: Arc::clone(&reach),
             trouble: trouble.clone(),
             trail: Arc::clone(&trail),
             follows: asked.follow,
-            // What ignore files above it say must hold there, too, and a link to what is above it
-            // must be known for a loop.
-            splits: !asked.one_file_system && !asked.no_ignore_parent && !asked.follow,
+            splits,
             depth,
             max_depth: asked.max_depth,
         };
@@ -162,6 +179,9 @@ impl Walk {
             walk.run(|| {
                 let (finds, trail) = (finds.clone(), Arc::clone(&on_trail));
                 Box::new(move |found| {
+                    if trail.is_left.load(Ordering::Relaxed) {
+                        return WalkState::Quit;
+                    }
                     trail.came(&found);
                     // What an ignore file above a mount has wrong was said when that was walked.
                     if depth > 0 && found.as_ref().is_err_and(|error| !error.is_io()) {
@@ -177,7 +197,7 @@ impl Walk {
         };
         let walks = Some(thread::Builder::new().name("walk".into()).spawn(go)?);
         let (follows, steps, quiet_looks, answer) = (asked.follow, 0, 0, None);
-        Ok(Self { found, walks, trail, reach, follows, steps, quiet_looks, answer })
+        Ok(Self { found, walks, trail, reach, follows, splits, steps, quiet_looks, answer })
     }
 
     /// What it finds next; `None` at the end, also where it is given up, or once `is_over`.
@@ -191,52 +211,111 @@ impl Walk {
                 Err(RecvTimeoutError::Disconnected) => return self.ended(),
                 Err(RecvTimeoutError::Timeout) if self.walks.is_none() => return None,
                 Err(RecvTimeoutError::Timeout) => {
-                    if let Err(dead) = self.look() {
-                        trouble.say(dead);
-                        self.trail.say_what_is_left(trouble);
-                        // What was found meanwhile is handed out yet.
-                        self.walks = None;
+                    if let Some(silent) = self.look() {
+                        self.leave(silent, trouble);
                     }
                 }
             }
         }
     }
 
-    /// Has its mounts asked, if nothing came of it for a while, and hears what they answered.
-    ///
-    /// # Errors
-    /// That one did not, and that still nothing came.
-    fn look(&mut self) -> Result<(), Error> {
+    /// Has its mounts and folders asked, if nothing came of it for a while; what does not answer, if
+    /// still nothing came.
+    fn look(&mut self) -> Option<Silent> {
         let steps = self.trail.steps();
         if steps != self.steps {
             (self.steps, self.quiet_looks, self.answer) = (steps, 0, None);
-            return Ok(());
+            return None;
         }
         self.quiet_looks += 1;
         match self.answer.as_ref().map(Receiver::try_recv) {
-            None if self.quiet_looks >= QUIET_LOOKS_MAX => self.answer = self.ask(),
+            None if self.quiet_looks.is_multiple_of(QUIET_LOOKS_MAX) => self.answer = self.ask(),
             None | Some(Err(TryRecvError::Empty)) => {}
-            Some(Ok(answer)) => {
-                (self.quiet_looks, self.answer) = (0, None);
-                return answer;
-            }
             Some(Err(TryRecvError::Disconnected)) => self.answer = None,
+            Some(Ok(silent)) => {
+                self.answer = None;
+                let is_known = silent.as_ref().map_or(true, |folders| !folders.is_empty());
+                return (is_known || self.is_overdue()).then_some(silent);
+            }
         }
-        Ok(())
+        None
     }
 
-    /// Begins to ask the mounts of the folders that it may be waiting for.
-    fn ask(&self) -> Option<Receiver<Result<(), Error>>> {
-        let (reach, trail, follows) =
-            (Arc::clone(&self.reach), Arc::clone(&self.trail), self.follows);
+    /// Whether nothing has come for as long as a file may take: to list folders is work for their
+    /// server, which may be slow only.
+    fn is_late(&self) -> bool {
+        LOOKS_EVERY * self.quiet_looks > self.reach.local().wait_max()
+    }
+
+    fn is_overdue(&self) -> bool {
+        let looks = self.quiet_looks.saturating_sub(OVERDUE_LOOKS);
+        LOOKS_EVERY * looks > self.reach.local().folder_max()
+    }
+
+    /// Begins to ask the mounts of the folders that it may be waiting for, and in the end these.
+    fn ask(&self) -> Option<Receiver<Silent>> {
+        let (reach, trail) = (Arc::clone(&self.reach), Arc::clone(&self.trail));
+        let (follows, steps, is_late) = (self.follows, self.steps, self.is_late());
         let ask = move || {
             let is_concerned =
                 |folder: &&PathBuf| follows || reach.may_stall(folder.as_os_str().as_bytes());
             let folders = trail.waited_for();
-            folders.iter().filter(is_concerned).try_for_each(|folder| reach.ask(folder))
+            folders.iter().filter(is_concerned).try_for_each(|folder| reach.ask(folder))?;
+            if !is_late {
+                return Ok(Vec::new());
+            }
+            let ahead: Vec<_> = trail.folders().keys().cloned().collect();
+            let is_quiet = |_: &&[PathBuf]| trail.steps() == steps;
+            let listed = ahead.chunks(LISTED_MAX).take_while(is_quiet);
+            Ok(listed.flat_map(|folders| silent(&reach, folders)).collect())
         };
         // Without a thread for it, it is tried again.
         store::begun(ask).ok()
+    }
+
+    /// Gives it up, and leaves for later what can be walked without what is silent.
+    fn leave(&mut self, silent: Silent, trouble: &Trouble) {
+        self.trail.is_left.store(true, Ordering::Relaxed);
+        // What was found meanwhile is handed out yet.
+        self.walks = None;
+        let mut folders = std::mem::take(&mut *self.trail.folders());
+        match silent {
+            Err(dead) => {
+                trouble.say(dead);
+                return say_what_is_left(folders.len().saturating_sub(1), trouble);
+            }
+            Ok(silent) if silent.is_empty() => self.say_where_it_waits(&mut folders, trouble),
+            Ok(silent) => {
+                for (folder, error) in silent {
+                    folders.remove(&folder);
+                    trouble.say(error);
+                }
+            }
+        }
+        if !self.splits {
+            return say_what_is_left(folders.len(), trouble);
+        }
+        let alone = |(folder, depth)| Roots { paths: vec![folder], depth };
+        let mut folders: Vec<_> = folders.into_iter().collect();
+        folders.sort_unstable();
+        self.trail.later().extend(folders.into_iter().map(alone));
+    }
+
+    /// Says of a folder that is listed, and of which nothing comes, that it is not searched further.
+    fn say_where_it_waits(&self, folders: &mut HashMap<PathBuf, usize>, trouble: &Trouble) {
+        let waits_at: Vec<_> = match folders.len() {
+            1 => folders.drain().map(|(folder, _)| folder).collect(),
+            // Each of those by itself tells.
+            2.. if self.splits => return,
+            _ => lock(&self.trail.listed).values().cloned().collect(),
+        };
+        let limit = self.reach.local().folder_max().as_secs_f32();
+        for folder in waits_at {
+            trouble.say(format_args!(
+                "{}: something in it has not answered for {limit} s, though its mount answers",
+                folder.display()
+            ));
+        }
     }
 
     /// Nothing more comes, as all was found.
@@ -253,12 +332,14 @@ impl Walk {
 struct Trail {
     /// Counts what comes of it.
     steps: AtomicU64,
-    /// Folders that it will list, or lists.
-    folders: Mutex<HashSet<PathBuf>>,
+    /// Folders that it will list, or lists, with how far below what was named they are.
+    folders: Mutex<HashMap<PathBuf, usize>>,
     /// Of each of its threads, the last folder that it listed: it may be looking at what is in it.
     listed: Mutex<HashMap<ThreadId, PathBuf>>,
-    /// Places of mounts that are to be walked by themselves.
-    mounts: Mutex<Vec<Roots>>,
+    /// What is to be walked by itself, as places of mounts are.
+    later: Mutex<Vec<Roots>>,
+    /// Whether it is given up.
+    is_left: AtomicBool,
 }
 
 impl Trail {
@@ -274,34 +355,43 @@ impl Trail {
     fn came(&self, found: &Found) {
         self.step();
         if let Ok(entry) = found
-            && self.folders().remove(entry.path())
+            && self.folders().remove(entry.path()).is_some()
         {
             lock(&self.listed).insert(thread::current().id(), entry.path().to_owned());
         }
     }
 
-    fn folders(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+    fn folders(&self) -> MutexGuard<'_, HashMap<PathBuf, usize>> {
         lock(&self.folders)
     }
 
-    fn mounts(&self) -> MutexGuard<'_, Vec<Roots>> {
-        lock(&self.mounts)
-    }
-
-    /// Says how many folders it knew of and has not come to.
-    fn say_what_is_left(&self, trouble: &Trouble) {
-        let left = self.folders().len().saturating_sub(1);
-        if left > 0 {
-            trouble.say(format_args!("{left} more folders were found and not searched"));
-        }
+    fn later(&self) -> MutexGuard<'_, Vec<Roots>> {
+        lock(&self.later)
     }
 
     /// The folders that it may be waiting for.
     fn waited_for(&self) -> Vec<PathBuf> {
-        let mut folders: Vec<_> = self.folders().iter().cloned().collect();
+        let mut folders: Vec<_> = self.folders().keys().cloned().collect();
         folders.extend(lock(&self.listed).values().cloned());
         folders
     }
+}
+
+/// Says how many folders a walk knew of that nobody comes to.
+fn say_what_is_left(folders: usize, trouble: &Trouble) {
+    if folders > 0 {
+        trouble.say(format_args!("{folders} more folders were found and not searched"));
+    }
+}
+
+/// Lists folders, all at once; those that do not answer.
+fn silent(reach: &Arc<Reach>, folders: &[PathBuf]) -> Vec<(PathBuf, Error)> {
+    let begin = |folder: &PathBuf| {
+        let (reach, folder) = (Arc::clone(reach), folder.clone());
+        store::begun(move || reach.list(&folder).err().map(|error| (folder, error)))
+    };
+    let listed: Vec<_> = folders.iter().filter_map(|folder| begin(folder).ok()).collect();
+    listed.into_iter().filter_map(|listed| listed.recv().ok().flatten()).collect()
 }
 
 /// What a walk asks before it goes on with an entry.
@@ -325,7 +415,7 @@ impl Gate {
         }
         let passes = self.answers(entry) && !self.is_set_aside(entry);
         if passes {
-            self.trail.folders().insert(entry.path().to_owned());
+            self.trail.folders().insert(entry.path().to_owned(), self.depth + entry.depth());
         }
         passes
     }
@@ -337,7 +427,7 @@ impl Gate {
             && self.max_depth.is_none_or(|most| depth < most)
             && self.reach.is_wary_point(path);
         if splits {
-            self.trail.mounts().push(Roots { paths: vec![path.to_owned()], depth });
+            self.trail.later().push(Roots { paths: vec![path.to_owned()], depth });
         }
         splits
     }
