@@ -48,6 +48,7 @@ pub(crate) struct Device {
     /// Files that were opened, where only the first open is a request.
     opened: HashSet<u64>,
     reads: u64,
+    looks: u64,
 }
 
 impl Device {
@@ -58,12 +59,13 @@ impl Device {
             streams: HashMap::new(),
             opened: HashSet::new(),
             reads: 0,
+            looks: 0,
             seed,
             profile,
         }
     }
 
-    /// Forgets streams, queue and the numbering of reads.
+    /// Forgets streams, queue and the numbering of reads and look-ups.
     pub(crate) fn reset(&mut self) {
         *self = Self::new(self.profile.clone(), self.seed);
     }
@@ -106,6 +108,12 @@ impl Device {
         }
         let seek = self.moves_head(file, offset, length);
         Some(self.serve(now, seek, length))
+    }
+
+    /// Whether the next look-up is late.
+    pub(crate) fn is_late(&mut self) -> bool {
+        self.looks += 1;
+        self.profile.faults.contains(&Fault::Late(self.looks))
     }
 
     /// When a request without file data ends; `None`: it hangs.

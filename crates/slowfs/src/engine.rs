@@ -117,6 +117,11 @@ impl Engine {
         self.later.when(due)
     }
 
+    /// Whether the next look-up of `path` is late.
+    pub(crate) fn is_late(&self, path: &Path) -> bool {
+        self.state().device(path).is_late()
+    }
+
     /// Counts a request without file data about `path`, and gives the answer at its time.
     pub(crate) fn answer_metadata(&self, path: &Path, answer: impl FnOnce() + Send + 'static) {
         let now = self.clock.now();

@@ -63,6 +63,7 @@ impl fuser::Filesystem for SlowFs {
             return answer_entry(found, control::TIME_TO_LIVE, reply);
         }
         let path = self.path_for_rules(parent).join(name);
+        let found = if self.engine.is_late(&path) { Err(Errno::ETIMEDOUT) } else { found };
         let absence = Some(self.absence_time_to_live).filter(|time| !time.is_zero());
         let (found, time_to_live) = match (found, absence) {
             (Err(Errno::ENOENT), Some(time)) => (Ok(source::absent()), time),

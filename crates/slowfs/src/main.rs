@@ -27,7 +27,7 @@ use slowfs::{Mount, Options, Preset, Profile, Rule};
 /// are followed without seeks), slack (bytes from a stream's end that still continue it), metadata
 /// (delay of look-ups, opens, listings), opens=each|first|never (which of them are delayed),
 /// writes=slow|free, hang=true, as=PRESET, and faults: fail=N (EIO on the N-th read), fail=N+ (and all after it), `fail_at=OFFSET`, stall=N:TIME,
-/// stall=N:forever, short=N.
+/// stall=N:forever, short=N, late=N (ETIMEDOUT on the N-th look-up).
 ///
 /// While mounted: read .slowfs/stats, write .slowfs/reset, read or write .slowfs/rules below the
 /// mount point.

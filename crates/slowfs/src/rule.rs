@@ -194,6 +194,9 @@ pub enum Fault {
     /// that ended there, until the kernel next asks for its size; for an `O_DIRECT` reader the
     /// kernel asks for the rest.
     Short(u64),
+    /// The look-up with this number, counted as reads are, fails with `ETIMEDOUT`, as of an NFS mount
+    /// with `softerr` whose server is away.
+    Late(u64),
 }
 
 /// Devices with the latency and bandwidth of the SLEDs paper (OSDI 2000), Table 2.
@@ -263,7 +266,7 @@ pub enum RuleError {
     /// A key that does not exist.
     #[error(
         "`{0}` is no key: expected as, latency, seek, bandwidth, jitter, parallel, streams, slack, \
-         metadata, opens, writes, hang, fail, fail_at, stall or short"
+         metadata, opens, writes, hang, fail, fail_at, stall, short or late"
     )]
     Key(String),
     /// A value that its key does not take.
@@ -347,6 +350,7 @@ impl Profile {
                 None => Fault::Fail(read_number(value).map_err(wrong)?),
             }),
             "fail_at" => self.faults.push(Fault::FailAt(parse_whole_bytes(value).map_err(wrong)?)),
+            "late" => self.faults.push(Fault::Late(read_number(value).map_err(wrong)?)),
             "short" => self.faults.push(Fault::Short(read_number(value).map_err(wrong)?)),
             "stall" => {
                 let (read, time) = value.split_once(':').ok_or_else(|| {
@@ -405,6 +409,7 @@ impl fmt::Display for Profile {
                 }
                 Fault::Stall { read, time: None } => write!(f, ", stall={read}:forever")?,
                 Fault::Short(read) => write!(f, ", short={read}")?,
+                Fault::Late(look) => write!(f, ", late={look}")?,
             }
         }
         Ok(())
@@ -428,13 +433,13 @@ mod tests {
     fn the_text_form_parses_back() {
         let text = "data/**: as=cdrom, latency=1ms, jitter=10%, parallel=2, slack=64Ki, opens=first, \
                     writes=slow, \
-                    fail=3, fail=7+, fail_at=1Mi, stall=2:1.5, stall=4:forever, short=9";
+                    fail=3, fail=7+, fail_at=1Mi, stall=2:1.5, stall=4:forever, short=9, late=2";
         let rule: Rule = text.parse().unwrap();
         let again: Rule = rule.to_string().parse().unwrap();
         assert_eq!(again.pattern(), "data/**");
         assert_eq!(again.profile, rule.profile);
         assert_eq!(rule.profile.seek, Duration::from_millis(130));
-        assert_eq!(rule.profile.faults.len(), 6);
+        assert_eq!(rule.profile.faults.len(), 7);
         assert!(
             rule.profile
                 .faults
