@@ -949,6 +949,19 @@ fn a_file_that_hangs_is_not_waited_for_longer_than_asked() {
 }
 
 #[test]
+fn a_look_that_timed_out_for_the_system_is_an_answer_as_others_are() {
+    skip_unless!(Facility::Root, Facility::Fuse);
+    let slow = SlowDir::new(slowfs::Options::default());
+    fs::create_dir(slow.source().join("late")).unwrap();
+    fs::write(slow.source().join("late/file"), "text").unwrap();
+    slow.mount().set_rules(vec!["late: late=1".parse().unwrap()]);
+    let find =
+        Program::at(env!("CARGO_BIN_EXE_nearfirst")).cmd(["find", "-size", "1", "-name", "f*"]);
+    let output = find.env("NEARFIRST_STATE", slow.source()).dir(slow.path()).run();
+    output.ends_with(1).complains("‘./late’: ").prints("./late/file\n");
+}
+
+#[test]
 fn a_mount_that_hangs_in_one_of_many_folders_takes_nothing_from_the_others() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let (tree, source) = (many_folders(), Dir::new());

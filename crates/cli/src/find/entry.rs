@@ -63,6 +63,8 @@ pub(crate) struct Known {
     /// The type letter that the listing gave; 0 when it gave none.
     pub(crate) listed_kind: u8,
     pub(crate) meta: Option<Result<Statx, Errno>>,
+    /// Whether a call on it was given up. The system's own `ETIMEDOUT` is an answer.
+    pub(crate) stalled: bool,
     pub(crate) cost: Option<super::cost::FileLatency>,
 }
 
@@ -94,6 +96,9 @@ impl Entry<'_> {
     pub(crate) fn meta(&mut self, session: &mut Session<'_>) -> Result<Statx, Errno> {
         if let Some(known) = self.known.meta {
             return known;
+        }
+        if self.known.stalled {
+            return Err(Errno::TIMEDOUT);
         }
         session.stats.looks += 1;
         let mut found = self.stat(session, self.follow).map_err(|Stalled| Errno::TIMEDOUT)?;
@@ -178,14 +183,14 @@ impl Entry<'_> {
         if !session.reach.is_wary() {
             return Ok(call(self.directory.as_fd(), self.name));
         }
-        if matches!(self.known.meta, Some(Err(Errno::TIMEDOUT))) {
+        if self.known.stalled {
             return Err(Stalled);
         }
         let (directory, name) = (self.directory.clone(), self.name.to_owned());
         let answer = session.reach.bounded(self.path, move || call(directory.as_fd(), &name));
         answer.map_err(|error| {
             messages::error(format_args!("{}: {}", quoted(self.path), error.reason()));
-            self.known.meta.get_or_insert(Err(Errno::TIMEDOUT));
+            self.known.stalled = true;
             Stalled
         })
     }

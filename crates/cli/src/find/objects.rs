@@ -190,7 +190,7 @@ impl Objects {
             name: &name,
             follow: false,
             may_stall: false,
-            known: Known { listed_kind: b'f', meta: Some(Ok(meta)), cost },
+            known: Known { listed_kind: b'f', meta: Some(Ok(meta)), cost, ..Known::default() },
         };
         eval::evaluate(&mut entry, session);
     }
