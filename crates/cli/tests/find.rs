@@ -425,6 +425,31 @@ fn formats() {
 }
 
 #[test]
+fn times_before_1970_are_those_of_gnu_find() {
+    let tree = Tree::new();
+    for (name, tv_sec, tv_nsec) in [
+        ("t/a.c", -631_152_000, 0),
+        ("t/x/one.txt", -302_354_704, 123_456_789),
+        ("t/x/B.TXT", -1, 500_000_000),
+        ("t/void", 0, 0),
+    ] {
+        let time = rustix::fs::Timespec { tv_sec, tv_nsec };
+        let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+        rustix::fs::utimensat(CWD, tree.at(name), &times, AtFlags::empty()).unwrap();
+    }
+    let shown = "%p␣%t␣%T@␣%A@␣%Ts␣%TS␣%T+␣%Tc␣%TD␣%Tj␣%TU␣%TG␣%Ty\\n";
+    for end in ["-mtime +20000", "-mtime -20000", "-daystart -mtime +20000", "-newer t/a.c"] {
+        tree.same(&format!("t -type f {end} -printf {shown} -ls"));
+    }
+    for date in
+        ["1960-01-01", "1960-06-02␣12:00:00.25", "@-1", "@-0.5", "@-1.5", "@0", "1900-01-01"]
+    {
+        tree.same(&format!("t -type f -newermt {date}"));
+        tree.same(&format!("t -type f -not -newerat {date}"));
+    }
+}
+
+#[test]
 fn times_of_an_hour_ahead_are_listed_as_those_of_today() {
     let tree = Tree::new();
     for (name, seconds_ahead) in [("t/a.c", 1_800), ("t/void", 3_700), ("t/x/B.TXT", 30_000_000)] {
