@@ -108,7 +108,9 @@ impl Hanging {
 }
 
 fn no_answer(waited: Duration) -> io::Error {
-    late(format!("no answer for {} s, though its mount answers", waited.as_secs_f32()))
+    // Of a third of a limit no more digits are of interest.
+    let waited_s = waited.as_millis() as f64 / 1000.0;
+    late(format!("no answer for {waited_s} s, though its mount answers"))
 }
 
 fn late(reason: String) -> io::Error {
