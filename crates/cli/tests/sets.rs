@@ -954,6 +954,58 @@ fn a_copy_is_known_again_however_old_its_file_is() {
 }
 
 #[test]
+fn a_file_that_changed_within_a_second_of_its_copy_is_copied_no_less() {
+    let ground = Ground::new();
+    let times = |name: &str, ns: u64| {
+        let file = File::options().write(true).open(ground.path().join(name)).unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_nanos(ns)).unwrap();
+    };
+    // The last are in the future: what is written within two seconds of its copy may have one time.
+    let (past, future) = (1_000_000_000_100_000_000, 4_000_000_000_100_000_000);
+    for (copied, changed, kept) in [
+        (past, past + 400_000_000, None),
+        // As FAT keeps it.
+        (past + 1_400_000_000, past + 1_400_000_000, Some(1_000_000_000_000_000_000)),
+        (future, future, None),
+    ] {
+        ground.create("v", "1");
+        times("v", copied);
+        assert!(ground.run(&["cp", "--force", "v", "to/"]).status.success());
+        times("to/v", kept.unwrap_or(copied));
+        for (bytes, is_there) in [("1", true), ("2", false)] {
+            ground.create("v", bytes);
+            times("v", changed);
+            let output = ground.run(&["cp", "--stats", "v", "to/"]);
+            let said = stderr(&output);
+            assert_eq!(output.status.success(), is_there, "{said}");
+            assert_eq!(said.contains("1 already there"), is_there, "{said}");
+            assert_eq!(said.contains("to/v is there: --force"), !is_there, "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_was_made_later_is_known_by_its_time_and_not_read() {
+    let ground = Ground::new();
+    let dest = ground.path().join("to/v");
+    ground.create("v", vec![1; 1 << 20]);
+    let file = File::open(ground.path().join("v")).unwrap();
+    for ns in [0, 100_000_000] {
+        file.set_modified(
+            UNIX_EPOCH + Duration::from_secs(1_000_000_000) + Duration::from_nanos(ns),
+        )
+        .unwrap();
+        assert!(ground.run(&["cp", "--force", "v", "to/"]).status.success());
+        let modified = dest.metadata().unwrap().modified().unwrap();
+        let copy = File::options().write(true).open(&dest).unwrap();
+        copy.write_all_at(b"2", 0).unwrap();
+        copy.set_modified(modified).unwrap();
+        let output = ground.run(&["cp", "--stats", "v", "to/"]);
+        assert!(stderr(&output).contains("1 already there"), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn cp_looks_at_what_a_link_leads_to() {
     let ground = ground();
     let link = |to: &str, at: &str| symlink(to, ground.path().join(at)).unwrap();

@@ -1,11 +1,13 @@
 //! `nearfirst cp`: the members of a set as files of this machine.
 //!
 //! [`place`] says under which names, purely; [`plan`] what is to be copied of
-//! what is listed; [`part`] keeps what is not whole yet; [`copy`] moves the bytes.
+//! what is listed, and [`known`] what is a copy already; [`part`] keeps what is
+//! not whole yet; [`copy`] moves the bytes.
 
 mod checksum;
 mod copy;
 mod digest;
+mod known;
 mod part;
 mod place;
 mod plan;
@@ -46,8 +48,10 @@ SPEC that is a name, and a DEST that is no folder, DEST is the file.
 A file appears whole, or not at all: until then its bytes are in .NAME.nearfirst-part beside it. \
 The same command again goes on where that ends, if the object is still the same (what comes in one \
 request, up to 8 MiB, is begun anew), and counts what is done as already there: files of the \
-object's size and, to the second, its time. Any other file that is there is an error, and nothing \
-is replaced, unless --force or --update says so. Once the disk is full, nothing more is fetched. \
+object's size and its time. What servers tell is compared to the second: what changes there within the \
+second, and keeps its size, is not noticed. Of files of this machine the whole time is compared, and the \
+bytes where that does not tell: a file that was written to as it was copied, or a copy on a file system \
+that keeps times less exactly. Any other file that is there is an error, and nothing is replaced, unless --force or --update says so. Once the disk is full, nothing more is fetched. \
 Lengths are checked, and sums where S3, Google or Azure keep them: MD5 in an ETag, \
 x-amz-checksum-*, x-goog-hash, Content-MD5; where a sum could not be asked for, no copy is made, and \
 those of which none is told are counted in --stats. A copy has the time of its object; of a file of this \

@@ -14,8 +14,8 @@ use nearfirst::{Cursor, Entries, Entry, Error, Looks, Name, Spec, unix_parts};
 use store::lock;
 
 use super::copy::shown;
-use super::part;
 use super::place::{self, Base, Target};
+use super::{known, part};
 
 /// Names that are decided on at a time: some must be asked about.
 const DECIDED_AT_ONCE: usize = 16;
@@ -210,7 +210,7 @@ impl Plan {
         let is_known = entry.version.is_some() && entry.size.is_some() && entry.modified.is_some();
         let entry = if asks && !is_known { self.looks.entry(&entry.name).await? } else { entry };
         if let Some(there) = there {
-            if self.existing == Existing::Refuse && self.is_copy(&entry, &there).await? {
+            if self.existing == Existing::Refuse && self.is_copy(&entry, &dest, &there).await? {
                 self.copied.fetch_add(1, Ordering::Relaxed);
                 return Ok(None);
             }
@@ -267,18 +267,28 @@ impl Plan {
         Ok(true)
     }
 
-    /// Whether a file is the copy of this object, by its size and its time, and not the object itself.
-    async fn is_copy(&self, entry: &Entry, at: &fs::Metadata) -> Result<bool, Error> {
-        // Some listings tell of parts of a second, and what the object comes with does not.
-        let second = entry.modified.map(|time| unix_parts(time).0);
-        if !at.is_file() || entry.size != Some(at.len()) || second != Some(at.mtime()) {
+    /// Whether what is at `dest` is the copy of this object, and not the object itself.
+    async fn is_copy(
+        &self,
+        entry: &Entry,
+        dest: &Path,
+        there: &fs::Metadata,
+    ) -> Result<bool, Error> {
+        if !there.is_file() || entry.size != Some(there.len()) {
             return Ok(false);
         }
         let Some(path) = self.looks.stores().of(&entry.name)?.file(&entry.name) else {
-            return Ok(true);
+            // Some listings tell of parts of a second, and what the object comes with does not.
+            let second = entry.modified.map(|time| unix_parts(time).0);
+            return Ok(second == Some(there.mtime()));
         };
-        let source = self.looked(path, |path| fs::metadata(path).ok()).await?;
-        Ok(source.is_none_or(|source| (source.dev(), source.ino()) != (at.dev(), at.ino())))
+        let file = self.looked(path.clone(), fs::metadata).await?;
+        let file = file.map_err(|error| Error::io(&path, error))?;
+        if let Some(told) = known::by_times(&file, there) {
+            return Ok(told);
+        }
+        let (costs, dest) = (Arc::clone(self.looks.stores().costs()), dest.to_owned());
+        store::blocking(move || known::by_bytes(costs.local(), &path, &dest)).await
     }
 
     fn is_replaced(&self, entry: &Entry, dest: &Path, at: &fs::Metadata) -> Result<bool, Error> {
