@@ -803,6 +803,78 @@ fn a_copy_of_a_file_goes_on_where_it_was_broken_off() {
     assert!(fs::read(ground.path().join("to/large")).unwrap() == bytes);
 }
 
+/// A time that servers tell, and the same of files.
+const TOLD: (&str, Duration) =
+    ("Fri, 02 Jan 2026 03:04:05 GMT", Duration::from_secs(1_767_323_045));
+
+#[test]
+fn what_appears_where_a_copy_is_under_way_is_told_of_and_nothing_hidden_stays_untold() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    let bytes = testkit::noise(1 << 20, 1);
+    let names = || {
+        let names = fs::read_dir(ground.path().join("to")).unwrap();
+        let mut names: Vec<_> = names.map(|name| name.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    // Slow enough to be met in the middle.
+    let slow = Answer::bytes(&bytes).paced(1 << 20);
+    let copied = |answer: Answer, flags: &[&str], there: &[u8]| {
+        drop(fs::remove_dir_all(ground.path().join("to")));
+        server.answer("/f", answer);
+        let url = server.url("/f");
+        let mut command = ground.command(&[&["cp", "--stats", &url, "to/"], flags].concat());
+        let child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let part = ground.path().join("to/.f.nearfirst-part");
+        until("a part is here", || part.metadata().is_ok_and(|about| about.len() > 0));
+        let other = ground.create("other", there);
+        File::open(&other).unwrap().set_modified(UNIX_EPOCH + TOLD.1).unwrap();
+        fs::rename(other, ground.path().join("to/f")).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(fs::read(ground.path().join("to/f")).unwrap() == there);
+        (output.status.code(), stderr(&output))
+    };
+    let tagged = || slow.clone().header("Last-Modified", TOLD.0).etag("\"e\"");
+    let there = "to/f is there: --force replaces it, --skip-existing leaves it";
+
+    let (code, said) = copied(slow.clone().etag(""), &[], b"mine");
+    assert!(code == Some(1) && said.contains(&format!(": {there}\n")), "{said}");
+    assert_eq!(names(), ["f"]);
+    for (flags, there, counted) in [
+        (&[][..], &bytes[..], "1 already there, 0 left"),
+        (&["--skip-existing"], b"mine", "0 already there, 1 left"),
+    ] {
+        let (code, said) = copied(tagged(), flags, there);
+        assert!(code == Some(0) && said.contains(counted), "{said}");
+        assert_eq!(names(), ["f"]);
+    }
+
+    let (code, said) = copied(tagged(), &[], b"mine");
+    let told = format!(": {there}; what came of it is in to/.f.nearfirst-part\n");
+    assert!(code == Some(1) && said.contains(&told), "{said}");
+    let again = |flag: &[&str]| {
+        let url = server.url("/f");
+        let output = ground.run(&[&["cp", "--stats", &url, "to/"], flag].concat());
+        stderr(&output)
+    };
+    let said = again(&[]);
+    assert!(said.contains(&told), "{said}");
+    assert_eq!(names(), [".f.nearfirst-part", ".f.nearfirst-version", "f"]);
+    let said = again(&["--skip-existing", "--dry-run"]);
+    assert_eq!((said.as_str(), names().len()), ("", 3));
+    let said = again(&["--skip-existing"]);
+    assert!(said.contains("1 left as they were"), "{said}");
+    assert_eq!(names(), ["f"]);
+
+    begin_copy(&ground, "f", &bytes);
+    let said = again(&["--force"]);
+    assert!(said.contains("1 gone on with"), "{said}");
+    begin_copy(&ground, "f", &bytes);
+    let said = again(&[]);
+    assert!(said.contains("1 already there"), "{said}");
+    assert_eq!(names(), ["f"]);
+}
+
 #[test]
 fn cp_goes_on_with_nothing_that_another_user_put_where_it_keeps_a_part() {
     skip_unless!(Facility::Root);

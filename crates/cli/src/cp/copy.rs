@@ -61,6 +61,15 @@ pub(super) struct Copier<'a> {
 /// A part on a mount that may die.
 type WaryPart<'a> = Wary<'a, Part>;
 
+/// What was made of an object.
+enum Made {
+    Copy,
+    /// That of which an earlier run had made the beginning.
+    RestOfCopy,
+    /// Nothing: what is there by now stands for it.
+    Nothing,
+}
+
 /// Why a copy was not made.
 enum Trouble {
     /// The object could not be read; what is here may be gone on with.
@@ -173,14 +182,14 @@ impl<'a> Copier<'a> {
         let Some(task) = self.plan.take(member.name()) else { return };
         let entry = member.entry().clone();
         let made = self.made(member, &entry, &task);
-        if made.is_ok() && task.resume_at > 0 {
+        if matches!(made, Ok(Made::RestOfCopy)) {
             self.resumed.fetch_add(1, Ordering::Relaxed);
         }
         self.tell(&entry, &task, made);
     }
 
-    fn made(&self, member: Member, entry: &Entry, task: &Task) -> Result<(), Trouble> {
-        let mut part = self.part(entry, task)?;
+    fn made(&self, member: Member, entry: &Entry, task: &Task) -> Result<Made, Trouble> {
+        let Some(mut part) = self.needed_part(entry, task)? else { return Ok(Made::Nothing) };
         // Not before it is ours: another run may be writing it.
         let _useless = noted_version(entry, task.resume_at).is_none().then(|| {
             let dest = task.dest.clone();
@@ -236,6 +245,27 @@ impl<'a> Copier<'a> {
             self.tally.read(chunk.len() as u64);
             self.write(part, chunk)?;
         }
+    }
+
+    /// The part of an object, unless another run has made the file before this run had the part to itself.
+    fn needed_part<'t>(
+        &'t self,
+        entry: &Entry,
+        task: &'t Task,
+    ) -> Result<Option<WaryPart<'t>>, Trouble> {
+        let mut part = self.part(entry, task)?;
+        if task.replaces || !part.call(|part| Ok(part.is_made()))? {
+            return Ok(Some(part));
+        }
+        drop(part);
+        if self.stands(entry, task)? { Ok(None) } else { self.part(entry, task).map(Some) }
+    }
+
+    /// Whether what is there by now stands for an object; its part is nobody's meanwhile.
+    fn stands(&self, entry: &Entry, task: &Task) -> Result<bool, Trouble> {
+        let _entered = self.engine.handle().enter();
+        let stands = block_on(self.plan.stands_by_now(entry, &task.dest));
+        stands.map_err(|error| Trouble::Source(sets::reason(&error)))
     }
 
     /// The part of an object: what is here of it, or nothing yet.
@@ -335,7 +365,7 @@ impl<'a> Copier<'a> {
         entry: &Entry,
         task: &Task,
         sum: Option<Sum>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<Made, Trouble> {
         let is_checked = match sum.map_or(Ok(false), |sum| self.check(sum, &mut part, entry)) {
             Ok(is_checked) => is_checked,
             Err(trouble @ Trouble::Wrong(_)) => {
@@ -350,11 +380,21 @@ impl<'a> Copier<'a> {
             messages::note(format_args!("{}: {what}", sets::shown(&entry.name)));
         }
         let (modified, replaces) = (entry.modified, task.replaces);
-        part.end(move |part| part.finish(modified, replaces))?;
+        part.call(move |part| part.settle(modified))?;
+        match part.end(move |mut part| part.finish(replaces)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return if self.stands(entry, task)? {
+                    Ok(Made::Nothing)
+                } else {
+                    Err(error.into())
+                };
+            }
+            finished => finished?,
+        }
         self.has_new_name(task.dest.parent().unwrap_or(Path::new("")));
         let count = if is_checked { &self.verified } else { &self.unchecked };
         count.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        Ok(if task.resume_at > 0 { Made::RestOfCopy } else { Made::Copy })
     }
 
     /// Whether it is one of the kernel's files, whose size tells nothing.
@@ -435,11 +475,11 @@ impl<'a> Copier<'a> {
         Ok(sum.is_none_or(|sum| sum.end().1 == first))
     }
 
-    fn tell(&self, entry: &Entry, task: &Task, made: Result<(), Trouble>) {
+    fn tell(&self, entry: &Entry, task: &Task, made: Result<Made, Trouble>) {
         let reason = match made {
-            Ok(()) => {
+            Ok(made) => {
                 self.tally.done();
-                if self.verbose {
+                if self.verbose && !matches!(made, Made::Nothing) {
                     self.say(&sets::shown(&entry.name), &task.dest);
                 }
                 return;

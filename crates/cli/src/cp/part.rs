@@ -83,9 +83,23 @@ fn noted(dest: &Path) -> io::Result<(Vec<u8>, Metadata)> {
     Ok((version, about))
 }
 
-/// Whether an earlier run has left a part.
-pub(super) fn is_left(dest: &Path) -> bool {
-    fs::symlink_metadata(beside(dest, PART)).is_ok()
+/// The part that an earlier run has left.
+pub(super) fn left(dest: &Path) -> Option<PathBuf> {
+    let part = beside(dest, PART);
+    fs::symlink_metadata(&part).is_ok().then_some(part)
+}
+
+/// Removes what an earlier run of ours has left, unless another run writes it now.
+pub(super) fn remove_left(dest: &Path) {
+    let part = beside(dest, PART);
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let Ok(file) = options.open(&part) else { return };
+    let is_ours =
+        file.metadata().is_ok_and(|about| about.is_file() && about.uid() == own_beside(&part));
+    if is_ours && !is_locked(&file) && is_at(&file, &part).unwrap_or(false) {
+        remove(dest);
+    }
 }
 
 /// A part that is being written.
@@ -243,18 +257,24 @@ impl Part {
         Ok(())
     }
 
-    /// Makes it the file, with everything on disk before its name is; the name itself is, once its
-    /// folder is ([`sync_folder`]).
+    /// Has all of it on disk, as the file is to be.
     ///
     /// # Errors
-    /// The system's; [`io::ErrorKind::AlreadyExists`] if a file is there and may not be replaced.
-    pub(super) fn finish(mut self, modified: Option<SystemTime>, replaces: bool) -> io::Result<()> {
+    /// The system's.
+    pub(super) fn settle(&mut self, modified: Option<SystemTime>) -> io::Result<()> {
         self.narrow()?;
         if let Some(modified) = modified {
             // Not every file system keeps them.
             drop(self.file.set_modified(modified));
         }
-        self.file.sync_all()?;
+        self.file.sync_all()
+    }
+
+    /// Makes it the file, once all of it is on disk; its name is, once its folder is ([`sync_folder`]).
+    ///
+    /// # Errors
+    /// The system's; [`io::ErrorKind::AlreadyExists`] if a file is there and may not be replaced.
+    pub(super) fn finish(&mut self, replaces: bool) -> io::Result<()> {
         // Before it has its name: from then on the note is that of another run.
         if self.version.is_some() {
             drop(fs::remove_file(beside(&self.dest, VERSION)));
@@ -267,6 +287,11 @@ impl Part {
             Err(_) => drop(self.note()),
         }
         named.map_err(|error| not_named(&self.dest, error))
+    }
+
+    /// Whether the file that it becomes is there: another run may have made it.
+    pub(super) fn is_made(&self) -> bool {
+        fs::symlink_metadata(&self.dest).is_ok()
     }
 
     /// Takes away what its writer needed and the file is not to have.
@@ -326,12 +351,7 @@ fn locked(path: &Path, mode: u32) -> io::Result<(File, Option<u32>)> {
         if !file.metadata()?.is_file() {
             return Err(in_the_way(path, io::ErrorKind::InvalidInput.into()));
         }
-        // Where locks are not known, two runs at once are the user's to avoid.
-        let is_locked = || {
-            let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
-            locked == Err(Errno::WOULDBLOCK)
-        };
-        while is_locked() {
+        while is_locked(&file) {
             pause().ok_or_else(|| io::Error::other("another run is writing it"))?;
         }
         // Between the two another run may have made it the file, which is not to be written to.
@@ -346,6 +366,13 @@ fn locked(path: &Path, mode: u32) -> io::Result<(File, Option<u32>)> {
         }
     }
     Err(io::Error::other("another run is writing it"))
+}
+
+/// Whether another run has locked a part; else this one has from then on. Where locks are not known, two
+/// runs at once are the user's to avoid.
+fn is_locked(file: &File) -> bool {
+    let locked = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
+    locked == Err(Errno::WOULDBLOCK)
 }
 
 /// Makes a part, or opens the one that is there; whether it is new.
@@ -524,6 +551,11 @@ mod tests {
         names
     }
 
+    fn finished(mut part: Part, replaces: bool) -> io::Result<()> {
+        part.settle(None)?;
+        part.finish(replaces)
+    }
+
     #[test]
     fn a_folder_that_has_the_name_of_a_file_meanwhile_is_said_to_be_there() {
         for replaces in [false, true] {
@@ -531,7 +563,7 @@ mod tests {
             let dest = folder.path().join("a");
             let part = Part::open(&dest, None, None, 0o666).expect("opened");
             fs::create_dir_all(dest.join("b")).expect("made");
-            let error = part.finish(None, replaces).expect_err("a folder is there");
+            let error = finished(part, replaces).expect_err("a folder is there");
             assert!(error.to_string().starts_with("a folder of that name is there"), "{error}");
         }
     }
@@ -550,7 +582,7 @@ mod tests {
         assert_eq!(resumable(&dest, &one, Some(3), false), 0, "longer than the object");
         let mut part = Part::open(&dest, Some(&one), Some(8), 0o666).expect("opened");
         part.write(b"half").expect("written");
-        part.finish(None, false).expect("finished");
+        finished(part, false).expect("finished");
         assert_eq!(
             (names(folder.path()), fs::read(&dest).expect("there")),
             (vec!["a".into()], b"halfhalf".to_vec())
@@ -588,7 +620,7 @@ mod tests {
         }
         assert_eq!(part.length().expect("known"), 3 * HOLE_BYTES as u64);
         part.end().expect("ended");
-        part.finish(None, false).expect("finished");
+        finished(part, false).expect("finished");
         assert!(fs::read(&dest).expect("there") == block.repeat(2));
     }
 
@@ -599,7 +631,7 @@ mod tests {
         let left = Part::open(&dest, None, None, 0o666).expect("opened");
         let next = std::thread::spawn({
             let dest = dest.clone();
-            move || Part::open(&dest, None, None, 0o666).and_then(|part| part.finish(None, false))
+            move || Part::open(&dest, None, None, 0o666).and_then(|part| finished(part, false))
         });
         drop(left);
         next.join().expect("no panic").expect("it is given up");
@@ -614,7 +646,7 @@ mod tests {
         part.write(b"whole").expect("written");
         let late = File::open(beside(&dest, PART)).expect("opened before it was locked");
         assert!(is_at(&late, &beside(&dest, PART)).expect("known"));
-        part.finish(None, false).expect("finished");
+        finished(part, false).expect("finished");
         assert!(!is_at(&late, &beside(&dest, PART)).expect("known"));
         let next = Part::open(&dest, None, None, 0o666).expect("opened");
         assert!(!is_at(&late, &beside(&dest, PART)).expect("another"));
@@ -650,12 +682,12 @@ mod tests {
             part
         };
         let part = begun();
-        let ended = renamed_and_removed(&dest, || part.finish(None, false).expect("finished"));
+        let ended = renamed_and_removed(&dest, || finished(part, false).expect("finished"));
         assert_eq!(ended, [".a.nearfirst-version", "a"]);
         let part = begun();
         let ended = renamed_and_removed(&dest, || part.discard());
         assert_eq!(ended, [".a.nearfirst-version", ".a.nearfirst-part"]);
-        begun().finish(None, false).expect_err("it is there");
+        finished(begun(), false).expect_err("it is there");
         assert_eq!(resumable(&dest, &version, None, false), 5);
     }
 
@@ -699,7 +731,7 @@ mod tests {
         fs::write(&dest, "old").expect("written");
         let mut part = Part::open(&dest, None, None, 0o666).expect("opened");
         part.write(b"new").expect("written");
-        let error = part.finish(None, false).expect_err("it is there");
+        let error = finished(part, false).expect_err("it is there");
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&dest).expect("there"), b"old");
         assert_eq!(names(folder.path()).len(), 1, "no version is known of the part");

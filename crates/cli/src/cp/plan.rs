@@ -195,30 +195,24 @@ impl Plan {
     }
 
     async fn decided(&self, entry: Entry, found: Found) -> Result<Option<Entry>, Error> {
-        let Found { dest, there, is_special, is_left } = found;
-        if !self.claims(&entry.name, &dest)? {
+        if !self.claims(&entry.name, &found.dest)? {
             return Ok(None);
         }
-        if is_special && self.existing != Existing::Leave {
-            let reason = format!("{} is no file to replace; cat writes to it", shown(&dest));
+        if found.is_special && self.existing != Existing::Leave {
+            let reason = format!("{} is no file to replace; cat writes to it", shown(&found.dest));
             return Err(Error::refused(entry.name, reason));
         }
         // First contact tells of an object; a file is only opened.
         let is_file = entry.name.path().is_some();
         let is_compared = matches!(self.existing, Existing::Refuse | Existing::ReplaceOlder);
-        let asks = is_file || is_left || (there.is_some() && is_compared);
+        let is_left = found.left.is_some();
+        let asks = is_file || is_left || (found.there.is_some() && is_compared);
         let is_known = entry.version.is_some() && entry.size.is_some() && entry.modified.is_some();
         let entry = if asks && !is_known { self.looks.entry(&entry.name).await? } else { entry };
-        if let Some(there) = there {
-            if self.existing == Existing::Refuse && self.is_copy(&entry, &dest, &there).await? {
-                self.copied.fetch_add(1, Ordering::Relaxed);
-                return Ok(None);
-            }
-            if !self.is_replaced(&entry, &dest, &there)? {
-                self.left.fetch_add(1, Ordering::Relaxed);
-                return Ok(None);
-            }
+        if self.stands(&entry, &found).await? {
+            return Ok(None);
         }
+        let dest = found.dest;
         let resume_at = match &entry.version {
             // Its first bytes are here, but the rest must be recalled as if none were.
             Some(version) if is_left && !entry.tier.is_cold() => {
@@ -231,6 +225,31 @@ impl Plan {
         let task = Task { dest, replaces: self.replaces(), resume_at };
         lock(&self.state).fetched.insert(entry.name.clone(), task);
         Ok(Some(entry))
+    }
+
+    /// Whether what is where an object is to be stands for it by now: another run may have made it.
+    pub(super) async fn stands_by_now(&self, entry: &Entry, dest: &Path) -> Result<bool, Error> {
+        let follows = self.replaces();
+        let found = self.looked(dest.to_owned(), move |dest| Found::at(dest, follows)).await?;
+        self.stands(entry, &found).await
+    }
+
+    /// Whether what is there stands for an object, as its copy or because it is to stay: then nobody goes
+    /// on with a part of it.
+    async fn stands(&self, entry: &Entry, found: &Found) -> Result<bool, Error> {
+        let Some(there) = &found.there else { return Ok(false) };
+        let is_refused = self.existing == Existing::Refuse;
+        if is_refused && self.is_copy(entry, &found.dest, there).await? {
+            self.copied.fetch_add(1, Ordering::Relaxed);
+        } else if !self.is_replaced(entry, found, there)? {
+            self.left.fetch_add(1, Ordering::Relaxed);
+        } else {
+            return Ok(false);
+        }
+        if found.left.is_some() && !self.is_dry {
+            self.looked(found.dest.clone(), |dest| part::remove_left(&dest)).await?;
+        }
+        Ok(true)
     }
 
     /// Looks at what is at a path, in bounded time where its mount may not answer, and by a thread
@@ -291,7 +310,8 @@ impl Plan {
         store::blocking(move || known::by_bytes(costs.local(), &path, &dest)).await
     }
 
-    fn is_replaced(&self, entry: &Entry, dest: &Path, at: &fs::Metadata) -> Result<bool, Error> {
+    fn is_replaced(&self, entry: &Entry, found: &Found, at: &fs::Metadata) -> Result<bool, Error> {
+        let dest = &found.dest;
         if at.is_dir() {
             let reason = format!("{} is a folder", shown(dest));
             return Err(Error::refused(entry.name.clone(), reason));
@@ -313,8 +333,11 @@ impl Plan {
                 Ok(age.is_gt() || age.is_eq() && is_cut)
             }
             Existing::Refuse => {
+                let left = found.left.as_ref().map_or_else(String::new, |part| {
+                    format!("; what came of it is in {}", shown(part))
+                });
                 let reason = format!(
-                    "{} is there: --force replaces it, --skip-existing leaves it",
+                    "{} is there: --force replaces it, --skip-existing leaves it{left}",
                     shown(dest)
                 );
                 Err(Error::refused(entry.name.clone(), reason))
@@ -338,8 +361,8 @@ struct Found {
     /// Whether that is no file to replace: a FIFO, a device, or what a process holds open, as /dev/stdout
     /// is. Who holds it would not see another in its place.
     is_special: bool,
-    /// Whether an earlier run has left a part of it.
-    is_left: bool,
+    /// The part of it that an earlier run has left.
+    left: Option<PathBuf>,
 }
 
 impl Found {
@@ -350,8 +373,8 @@ impl Found {
         let there = link.map(|link| fs::metadata(&dest).unwrap_or(link));
         let is_stream =
             there.as_ref().is_some_and(|at| !(at.is_file() || at.is_dir() || at.is_symlink()));
-        let is_left = part::is_left(&dest);
-        Self { dest, there, is_special: is_held || is_stream, is_left }
+        let left = part::left(&dest);
+        Self { dest, there, is_special: is_held || is_stream, left }
     }
 }
 
