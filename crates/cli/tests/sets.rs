@@ -10,6 +10,7 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
 use ground::{Ground, objects, stderr, stdout};
+use rustix::fs::inotify;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::server::{Answer, Misbehaving, Sftp};
 use testkit::{Dir, Facility, MemoryCgroup, PidsCgroup, Tmpfs, cmd, program, skip_unless, until};
@@ -873,6 +874,45 @@ fn what_appears_where_a_copy_is_under_way_is_told_of_and_nothing_hidden_stays_un
     let said = again(&[]);
     assert!(said.contains("1 already there"), "{said}");
     assert_eq!(names(), ["f"]);
+}
+
+#[test]
+fn a_part_that_another_run_was_writing_is_looked_at_anew_once_that_has_ended() {
+    let (ground, server) = (ground(), Misbehaving::new());
+    let bytes = testkit::noise(1 << 20, 1);
+    server.answer("/f", Answer::bytes(&bytes).etag("\"e\"").header("Last-Modified", TOLD.0));
+    let [dest, part, version] = ["f", ".f.nearfirst-part", ".f.nearfirst-version"]
+        .map(|name| ground.path().join("to").join(name));
+    let finishes = || {
+        let file = File::options().write(true).open(&part).unwrap();
+        file.write_all_at(&bytes, 0).unwrap();
+        file.set_modified(UNIX_EPOCH + TOLD.1).unwrap();
+        fs::remove_file(&version).unwrap();
+        fs::rename(&part, &dest).unwrap();
+    };
+    let gives_up = || [&version, &part].into_iter().for_each(|path| fs::remove_file(path).unwrap());
+    let args = ["cp", "--stats", &server.url("/f"), "to/"];
+    for (ends, counted) in [
+        (&finishes as &dyn Fn(), "1 already there, 0 left as they were, 0 gone on with"),
+        (&gives_up, "0 already there, 0 left as they were, 0 gone on with"),
+    ] {
+        begin_copy(&ground, "f", &bytes);
+        // As another run does that writes it.
+        let written = File::open(&part).unwrap();
+        rustix::fs::flock(&written, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        let events = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&events, &part, inotify::WatchFlags::OPEN).unwrap();
+        let child = ground.command(&args).stderr(Stdio::piped()).spawn().unwrap();
+        until("it waits for the part", || rustix::io::read(&events, &mut [0; 4096]).is_ok());
+        ends();
+        drop(written);
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stderr(&output).contains(counted), "{}", stderr(&output));
+        assert!(fs::read(&dest).unwrap() == bytes);
+        assert_eq!(fs::read_dir(ground.path().join("to")).unwrap().count(), 1);
+        fs::remove_file(&dest).unwrap();
+    }
 }
 
 #[test]

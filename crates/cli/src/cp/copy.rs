@@ -195,7 +195,19 @@ impl<'a> Copier<'a> {
             let dest = task.dest.clone();
             interrupt::prepare(move || part::remove(&dest))
         });
-        let from = task.resume_at;
+        let from = match task.resume_at {
+            from if from > 0 && part.call(move |part| part.cut(from))? => from,
+            _ => 0,
+        };
+        let whole;
+        let member = if from == task.resume_at {
+            member
+        } else {
+            // Another run has made something else of what was here.
+            drop(member);
+            whole = self.set_of(entry);
+            whole.next().expect("it is listed")?
+        };
         if from > 0 && entry.version.is_none() {
             let reason = "what is here of it is of a version, and its server does not say of which it \
                           sends; the same command begins it anew";
@@ -205,7 +217,6 @@ impl<'a> Copier<'a> {
         let mut sum = self.sum_of(entry)?;
         self.tally.expects(entry.size.unwrap_or(0).saturating_sub(from));
         if from > 0 {
-            part.call(move |part| part.cut(from))?;
             self.read(member, &mut part, &mut None)?;
         } else {
             if length(&mut part)? > 0 {
@@ -224,7 +235,17 @@ impl<'a> Copier<'a> {
             // Not before: a member that nobody reads keeps others waiting.
             sum = sum.map(|begun| sum_of_part(&mut part, begun)).transpose()?;
         }
-        self.ended(part, entry, task, sum)
+        Ok(match self.ended(part, entry, task, sum)? {
+            Made::Copy if from > 0 => Made::RestOfCopy,
+            made => made,
+        })
+    }
+
+    /// A set of one object, whole.
+    fn set_of(&self, entry: &Entry) -> Set {
+        let entry = entry.clone();
+        let source = move || stream::iter([Ok(entry.clone())]).boxed();
+        Set::from_source(self.engine, Arc::new(source), SetOptions::default())
     }
 
     /// Appends what comes of a member.
@@ -394,7 +415,7 @@ impl<'a> Copier<'a> {
         self.has_new_name(task.dest.parent().unwrap_or(Path::new("")));
         let count = if is_checked { &self.verified } else { &self.unchecked };
         count.fetch_add(1, Ordering::Relaxed);
-        Ok(if task.resume_at > 0 { Made::RestOfCopy } else { Made::Copy })
+        Ok(Made::Copy)
     }
 
     /// Whether it is one of the kernel's files, whose size tells nothing.
@@ -467,9 +488,7 @@ impl<'a> Copier<'a> {
     ) -> Result<bool, Trouble> {
         begin_anew(part, entry)?;
         let mut sum = self.sums.of_tag(entry);
-        let again = entry.clone();
-        let source = move || stream::iter([Ok(again.clone())]).boxed();
-        let set = Set::from_source(self.engine, Arc::new(source), SetOptions::default());
+        let set = self.set_of(entry);
         let member = set.next().expect("it is listed")?;
         self.read(member, part, &mut sum)?;
         Ok(sum.is_none_or(|sum| sum.end().1 == first))

@@ -35,8 +35,8 @@ use crate::human;
 const NAME_BYTES_MAX: usize = 255;
 const PART: &[u8] = b".nearfirst-part";
 const VERSION: &[u8] = b".nearfirst-version";
-/// Each time but the last another run has finished meanwhile.
-const OPENS_MAX: usize = 4;
+/// Each time but the last another run has finished meanwhile: as many may be there at once.
+const OPENS_MAX: usize = 32;
 /// How often another run is waited for that writes it: one that was killed may still be tidying up.
 const PAUSES_MAX: usize = 75;
 /// How long each time; nothing tells when a lock is given back but having it.
@@ -193,16 +193,17 @@ impl Part {
         Ok(self.file.metadata()?.len())
     }
 
-    /// Goes on from this byte on.
+    /// Goes on from this byte on; `false` if not so many are here any more.
     ///
     /// # Errors
-    /// The system's; that not so many are here any more.
-    pub(super) fn cut(&mut self, at: u64) -> io::Result<()> {
+    /// The system's.
+    pub(super) fn cut(&mut self, at: u64) -> io::Result<bool> {
         if self.length()? < at {
-            return Err(io::Error::other("its part is gone; the same command begins it anew"));
+            return Ok(false);
         }
         self.file.set_len(at)?;
-        self.file.seek(SeekFrom::Start(at)).map(drop)
+        self.file.seek(SeekFrom::Start(at))?;
+        Ok(true)
     }
 
     /// Hands what is here to `take`, in order.
