@@ -916,6 +916,45 @@ fn a_part_that_another_run_was_writing_is_looked_at_anew_once_that_has_ended() {
 }
 
 #[test]
+fn what_an_interrupted_copy_undoes_is_not_what_another_run_began_after_it_had_its_name() {
+    skip_unless!(Facility::Tool("strace"));
+    let ground = ground();
+    // The thread that renames is held up in that call, once the file has its name.
+    let held = "inject=renameat2:delay_exit=2000000";
+    let strace = ["strace", "-f", "-qq", "-o", "calls", "-e", held];
+    let mut child = ground.command_by(&strace, &["cp", "a.txt", "to/"]).spawn().unwrap();
+    until("it has its name", || ground.path().join("to/a.txt").exists());
+    let part = ground.create("to/.a.txt.nearfirst-part", "another run's");
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let copying = fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(copying).unwrap(), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(part.exists());
+}
+
+#[test]
+fn cp_tells_that_the_names_of_copies_did_not_come_to_the_disk() {
+    skip_unless!(Facility::Tool("strace"));
+    let ground = ground();
+    let to = fs::canonicalize(ground.path()).unwrap().join("to");
+    fs::create_dir(&to).unwrap();
+    for (error, said) in
+        [("EIO", "Input/output error"), ("ENOSPC", "No space left on device"), ("EINVAL", "")]
+    {
+        // Of the folder alone.
+        let fails = format!("inject=fsync:error={error}");
+        let strace =
+            ["strace", "-f", "-qq", "-o", "calls", "-P", to.to_str().unwrap(), "-e", &fails];
+        let output =
+            ground.command_by(&strace, &["cp", "--force", "a.txt", "to/"]).output().unwrap();
+        let lost = "nearfirst cp: to: what was copied to it may be lost if the power fails: ";
+        let told = if said.is_empty() { String::new() } else { format!("{lost}{said}\n") };
+        assert_eq!((stderr(&output), output.status.success()), (told, said.is_empty()));
+        assert_eq!(fs::read(to.join("a.txt")).unwrap(), b"in a.txt\n");
+    }
+}
+
+#[test]
 fn cp_goes_on_with_nothing_that_another_user_put_where_it_keeps_a_part() {
     skip_unless!(Facility::Root);
     let (ground, server) = (ground(), Misbehaving::new());

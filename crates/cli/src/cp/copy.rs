@@ -24,7 +24,8 @@ use tokio::sync::watch;
 use super::checksum::{Sum, Sums};
 use super::part::{self, Part};
 use super::plan::{Plan, Task};
-use crate::sets::{self, Tally, interrupt};
+use crate::sets::interrupt::{self, Prepared};
+use crate::sets::{self, Tally};
 use crate::wary::Wary;
 use crate::{human, messages, progress};
 
@@ -191,7 +192,7 @@ impl<'a> Copier<'a> {
     fn made(&self, member: Member, entry: &Entry, task: &Task) -> Result<Made, Trouble> {
         let Some(mut part) = self.needed_part(entry, task)? else { return Ok(Made::Nothing) };
         // Not before it is ours: another run may be writing it.
-        let _useless = noted_version(entry, task.resume_at).is_none().then(|| {
+        let undo = noted_version(entry, task.resume_at).is_none().then(|| {
             let dest = task.dest.clone();
             interrupt::prepare(move || part::remove(&dest))
         });
@@ -235,7 +236,7 @@ impl<'a> Copier<'a> {
             // Not before: a member that nobody reads keeps others waiting.
             sum = sum.map(|begun| sum_of_part(&mut part, begun)).transpose()?;
         }
-        Ok(match self.ended(part, entry, task, sum)? {
+        Ok(match self.ended(part, entry, task, sum, undo)? {
             Made::Copy if from > 0 => Made::RestOfCopy,
             made => made,
         })
@@ -386,6 +387,7 @@ impl<'a> Copier<'a> {
         entry: &Entry,
         task: &Task,
         sum: Option<Sum>,
+        undo: Option<Prepared>,
     ) -> Result<Made, Trouble> {
         let is_checked = match sum.map_or(Ok(false), |sum| self.check(sum, &mut part, entry)) {
             Ok(is_checked) => is_checked,
@@ -402,6 +404,10 @@ impl<'a> Copier<'a> {
         }
         let (modified, replaces) = (entry.modified, task.replaces);
         part.call(move |part| part.settle(modified))?;
+        // What lies under its name from then on may be another run's.
+        if let Some(undo) = undo {
+            undo.becomes(|| ());
+        }
         match part.end(move |mut part| part.finish(replaces)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return if self.stands(entry, task)? {
@@ -599,8 +605,14 @@ fn sync(local: &Local, folders: HashSet<PathBuf>) {
     for folder in folders {
         let at = folder.clone();
         let whole = if folder.as_os_str().is_empty() { Path::new(".") } else { &folder };
-        if let Err(dead) = local.while_answered(whole, move || part::sync_folder(&at)) {
-            messages::error(dead);
+        match local.while_answered(whole, move || part::sync_folder(&at)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => messages::error(format_args!(
+                "{}: what was copied to it may be lost if the power fails: {}",
+                shown(whole),
+                messages::reason(&error)
+            )),
+            Err(dead) => messages::error(dead),
         }
     }
 }

@@ -329,31 +329,41 @@ fn is_zero(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0) && bytes[1..] == bytes[..bytes.len() - 1]
 }
 
-/// Has the names in a folder on disk. Not every file system does that; the files themselves are.
-pub(super) fn sync_folder(folder: &Path) {
+/// Has the names in a folder on disk, where its file system does that and this user may read it; the files
+/// themselves are.
+///
+/// # Errors
+/// The system's: a disk that fails, or is full.
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    drop(File::open(folder).and_then(|folder| folder.sync_all()));
+    let opened = unless_short(&mut pauses(), || File::open(folder));
+    let synced = opened.and_then(|folder| folder.sync_all());
+    synced.or_else(|error| if is_not_to_be_synced(&error) { Ok(()) } else { Err(error) })
+}
+
+/// Whether a folder is one that nobody can sync, or not this user.
+fn is_not_to_be_synced(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::INVAL | Errno::NOTSUP | Errno::NOSYS | Errno::BADF | Errno::ACCESS | Errno::PERM
+        )
+    )
 }
 
 /// Opens a part for one writer: a new one, or one of ours, with the permissions that a new one would have.
 fn locked(path: &Path, mode: u32) -> io::Result<(File, Option<u32>)> {
     // The next run is to write it, too.
     let mode = mode | 0o600;
-    let mut pauses = 0..PAUSES_MAX;
-    let mut pause = || pauses.next().map(|_| store::pause(PAUSE));
+    let mut pauses = pauses();
     for _ in 0..OPENS_MAX {
-        let (file, is_new) = loop {
-            match new_or_old(path, mode) {
-                // Those who copy beside us close theirs.
-                Err(error) if store::is_short_of_descriptors(&error) => pause().ok_or(error)?,
-                opened => break opened.map_err(|error| in_the_way(path, error))?,
-            }
-        };
+        let opened = unless_short(&mut pauses, || new_or_old(path, mode));
+        let (file, is_new) = opened.map_err(|error| in_the_way(path, error))?;
         if !file.metadata()?.is_file() {
             return Err(in_the_way(path, io::ErrorKind::InvalidInput.into()));
         }
         while is_locked(&file) {
-            pause().ok_or_else(|| io::Error::other("another run is writing it"))?;
+            pauses.next().ok_or_else(|| io::Error::other("another run is writing it"))?;
         }
         // Between the two another run may have made it the file, which is not to be written to.
         if !is_at(&file, path)? {
@@ -367,6 +377,24 @@ fn locked(path: &Path, mode: u32) -> io::Result<(File, Option<u32>)> {
         }
     }
     Err(io::Error::other("another run is writing it"))
+}
+
+/// Short waits, as many as there may be for one part.
+fn pauses() -> impl Iterator<Item = ()> {
+    (0..PAUSES_MAX).map(|_| store::pause(PAUSE))
+}
+
+/// Opens something once there are descriptors: those who copy beside us close theirs.
+fn unless_short<T>(
+    pauses: &mut impl Iterator<Item = ()>,
+    open: impl Fn() -> io::Result<T>,
+) -> io::Result<T> {
+    loop {
+        match open() {
+            Err(error) if store::is_short_of_descriptors(&error) => pauses.next().ok_or(error)?,
+            opened => return opened,
+        }
+    }
 }
 
 /// Whether another run has locked a part; else this one has from then on. Where locks are not known, two
@@ -623,6 +651,24 @@ mod tests {
         part.end().expect("ended");
         finished(part, false).expect("finished");
         assert!(fs::read(&dest).expect("there") == block.repeat(2));
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_synced_is_told_of_unless_its_file_system_never_does_that() {
+        let folder = tempfile::tempdir().expect("a folder");
+        sync_folder(folder.path()).expect("synced");
+        assert_eq!(
+            File::open("/proc")
+                .and_then(|proc| proc.sync_all())
+                .expect_err("no disk")
+                .raw_os_error(),
+            Some(libc::EINVAL)
+        );
+        sync_folder(Path::new("/proc")).expect("left");
+        sync_folder(&folder.path().join("gone")).expect_err("it is not there");
+        for errno in [Errno::IO, Errno::NOSPC, Errno::DQUOT, Errno::ROFS] {
+            assert!(!is_not_to_be_synced(&errno.into()), "{errno}");
+        }
     }
 
     #[test]

@@ -88,9 +88,13 @@ impl Ground {
 
     /// The program, run where new files lack these permission bits.
     pub(crate) fn command_with_umask(&self, umask: &str, args: &[&str]) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", "umask \"$0\" && exec \"$@\"", umask]);
-        command.arg(env!("CARGO_BIN_EXE_nearfirst"));
+        self.command_by(&["sh", "-c", "umask \"$0\" && exec \"$@\"", umask], args)
+    }
+
+    /// The program, run by another that is called so.
+    pub(crate) fn command_by(&self, other: &[&str], args: &[&str]) -> Command {
+        let mut command = Command::new(other[0]);
+        command.args(&other[1..]).arg(env!("CARGO_BIN_EXE_nearfirst"));
         self.surround(&mut command);
         command.args(args);
         command
