@@ -683,6 +683,24 @@ fn cp_replaces_only_what_it_is_told_to() {
 }
 
 #[test]
+fn cp_says_what_n_is_to_who_may_mean_that_of_gnu() {
+    let ground = ground();
+    let meant = "nearfirst cp: -n is --dry-run: nothing was copied (to leave existing files alone, as \
+                 GNU cp -n does, use --skip-existing)\n";
+    for (flags, said) in [
+        (&["-n"][..], meant),
+        (&["--dry-run"], ""),
+        (&["-n", "--skip-existing"], ""),
+        (&["-n", "--force"], ""),
+    ] {
+        let output = ground.run(&[&["cp", "a.txt", "to/"], flags].concat());
+        assert_eq!(stdout(&output), "a.txt -> to/a.txt\n", "{flags:?}");
+        assert_eq!((stderr(&output).as_str(), output.status.success()), (said, true), "{flags:?}");
+        assert!(!ground.path().join("to").exists());
+    }
+}
+
+#[test]
 fn cp_neither_waits_for_nor_writes_through_what_lies_where_it_notes_a_version() {
     let ground = ground();
     let kept = ground.create("kept", "mine");

@@ -97,8 +97,12 @@ pub(crate) struct Args {
     update: bool,
 
     /// Say what would be copied to where, and copy nothing
-    #[arg(short = 'n', long)]
+    #[arg(long)]
     dry_run: bool,
+
+    /// The same as --dry-run; what GNU cp calls -n is --skip-existing
+    #[arg(short = 'n')]
+    short_dry_run: bool,
 
     /// Say what was copied to where
     #[arg(short, long)]
@@ -114,6 +118,10 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    fn is_dry(&self) -> bool {
+        self.dry_run || self.short_dry_run
+    }
+
     fn existing(&self) -> Existing {
         match (self.force, self.skip_existing, self.update) {
             (true, ..) => Existing::Replace,
@@ -145,12 +153,12 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let plan = Plan::new(sets.looks().clone(), target, args.existing(), args.dry_run);
+    let plan = Plan::new(sets.looks().clone(), target, args.existing(), args.is_dry());
     let plan = Arc::new(plan);
     let written =
-        if args.dry_run { dry_run(&sets, &plan, specs) } else { copy(args, &sets, &plan, specs) };
+        if args.is_dry() { dry_run(&sets, &plan, specs) } else { copy(args, &sets, &plan, specs) };
     // Who has said what becomes of files that are there does not mean `cp -n` of GNU.
-    if args.dry_run && args.existing() == Existing::Refuse {
+    if args.short_dry_run && args.existing() == Existing::Refuse {
         messages::note(
             "-n is --dry-run: nothing was copied (to leave existing files alone, as GNU cp -n does, \
              use --skip-existing)",
