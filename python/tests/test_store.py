@@ -140,6 +140,24 @@ def test_a_size_that_the_store_lists_is_believed() -> None:
     assert sorted(member.read() for member in opened(store)) == [b"", b"text of a"]
 
 
+@pytest.mark.parametrize("size", [1 << 62, (1 << 63) - 30, (1 << 63) - 1, 1 << 63])
+def test_an_object_that_memory_cannot_hold_is_named(size: int) -> None:
+    class Absurd(Objects):
+        def stat(self, name: str) -> nearfirst.Entry:
+            return nearfirst.Entry(name, size)
+
+    def member() -> nearfirst.Member:
+        names = nearfirst.list_of(["mine://box/a"])
+        (member,) = nearfirst.open(names, stores={"mine": Absurd({"a": b"text"})})
+        return member
+
+    said = f"^mine://box/a: there is no memory for {size} bytes$"
+    with pytest.raises(MemoryError, match=said):
+        member().read()
+    with pytest.raises(MemoryError, match=said):
+        memoryview(member())
+
+
 @pytest.mark.parametrize(
     ("raised", "expected"),
     [

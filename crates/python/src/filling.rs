@@ -4,10 +4,10 @@
 use std::io;
 
 use bytes::Bytes;
-use pyo3::exceptions::PyMemoryError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Memory that is filled from its beginning.
@@ -72,13 +72,14 @@ impl<O> Filling<O> {
 
 impl Filling<Py<PyBytes>> {
     /// # Errors
-    /// `MemoryError`.
-    pub(crate) fn object(py: Python<'_>, length: usize) -> PyResult<Self> {
-        let size = ffi::Py_ssize_t::try_from(length).map_err(|_| PyMemoryError::new_err(()))?;
+    /// No memory, or more than an object can have.
+    pub(crate) fn object(py: Python<'_>, length: usize) -> io::Result<Self> {
+        let size = ffi::Py_ssize_t::try_from(length).map_err(|_| Errno::NOMEM)?;
         // SAFETY: without contents, a new object of which nobody else knows, to be filled; or an error.
         let object = unsafe {
             let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size);
-            Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>()
+            let object = Bound::from_owned_ptr_or_err(py, object).map_err(|_| Errno::NOMEM)?;
+            object.cast_into_unchecked::<PyBytes>()
         };
         // SAFETY: it is a `bytes` object, and its memory is as long as asked for.
         unsafe {

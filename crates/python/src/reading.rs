@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use nearfirst::fetch::engine::opened_anew;
 use nearfirst::{Engine, Member, MemberCopy, MemberError, Name, SpillFolder};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -192,7 +192,7 @@ impl Reading {
         &mut self,
         py: Python<'_>,
         size: Option<usize>,
-        make: impl Fn(usize) -> PyResult<Filling<O>>,
+        make: impl Fn(usize) -> io::Result<Filling<O>>,
     ) -> PyResult<Filling<O>> {
         let wanted = size.unwrap_or(usize::MAX);
         let mut told = self.told();
@@ -203,7 +203,9 @@ impl Reading {
                 while self.pieces.bytes() < wanted && self.more(py)? {}
                 self.pieces.bytes()
             };
-            let mut filling = make(bytes.min(wanted))?;
+            let bytes_here = bytes.min(wanted);
+            let made = make(bytes_here);
+            let mut filling = made.map_err(|_| self.has_no_memory(bytes_here))?;
             let is_all = match self.fill(py, &mut filling) {
                 Ok(()) if bytes < wanted => self.ends(py),
                 filled => filled.map(|()| true),
@@ -215,6 +217,11 @@ impl Reading {
             self.pieces.put_back(Bytes::copy_from_slice(filling.filled()));
             is_all?;
         }
+    }
+
+    fn has_no_memory(&self, bytes: usize) -> PyErr {
+        let name = self.name.redacted();
+        PyMemoryError::new_err(format!("{name}: there is no memory for {bytes} bytes"))
     }
 
     /// Has a thread read on where reading may not return.
@@ -303,7 +310,7 @@ impl Reading {
         } else if self.pieces.first_bytes() == self.told() {
             self.pieces.pop(usize::MAX).expect("it is the only one")
         } else {
-            self.made(py, None, |bytes| Ok(Filling::pages(bytes)?))?.done()
+            self.made(py, None, Filling::pages)?.done()
         };
         self.pieces.push(whole.clone());
         Ok(whole)
