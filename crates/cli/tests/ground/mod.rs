@@ -130,6 +130,12 @@ impl Ground {
     }
 }
 
+/// Leaves what a copy to `to/` leaves that was broken off half-way, of the version `"e"`.
+pub(crate) fn begin_copy(ground: &Ground, name: &str, bytes: &[u8]) {
+    ground.create(format!("to/.{name}.nearfirst-part"), &bytes[..bytes.len() / 2]);
+    ground.create(format!("to/.{name}.nearfirst-version"), "\"e\"");
+}
+
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
