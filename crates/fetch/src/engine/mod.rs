@@ -47,6 +47,8 @@ const WORKERS_MAX: usize = 4;
 const IDLE_MAX: Duration = Duration::from_mins(1);
 /// How long a first thread for what blocks may take to begin.
 const BEGINS_WITHIN: Duration = Duration::from_secs(5);
+/// How long threads of the runtime are waited for at its end: those that do nothing end at once.
+const ENDS_WITHIN: Duration = Duration::from_millis(50);
 /// Descriptors that a runtime opens when it begins.
 const RUNTIME_DESCRIPTORS: usize = 8;
 
@@ -224,14 +226,78 @@ fn may_have_runtime() -> io::Result<()> {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(runtime) = lock(&self.runtime).take() {
-            // The last reader may be dropped within a task, where waiting is not allowed.
-            runtime.shutdown_background();
+            end(runtime, ENDS_WITHIN);
         }
+    }
+}
+
+/// Ends a runtime, and waits a moment for its threads: to let go of one just as it ends touches, in glibc,
+/// what the thread has given back to the system by then. Here many end at once.
+fn end(runtime: Runtime, within: Duration) {
+    if Handle::try_current().is_err() {
+        return runtime.shutdown_timeout(within);
+    }
+    // The last reader may be dropped within a task, where waiting is not allowed.
+    let runtime = Arc::new(Mutex::new(Some(runtime)));
+    let take = |runtime: &Mutex<Option<Runtime>>| lock(runtime).take();
+    let ended = std::thread::Builder::new().spawn({
+        let runtime = Arc::clone(&runtime);
+        move || take(&runtime).map(|runtime| runtime.shutdown_timeout(within))
+    });
+    if ended.is_err() {
+        take(&runtime).map_or((), Runtime::shutdown_background);
     }
 }
 
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("spill_folder", &self.spill_folder).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// What a thread has that counts its end.
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    thread_local! {
+        static LAST: RefCell<Option<Counted>> = const { RefCell::new(None) };
+    }
+
+    fn runtime(ended: &Arc<AtomicUsize>) -> Runtime {
+        let runtime = Builder::new_multi_thread().worker_threads(1).build().expect("begun");
+        let counted = Counted(Arc::clone(ended));
+        let begun = runtime.spawn_blocking(move || LAST.set(Some(counted)));
+        runtime.block_on(begun).expect("it ran");
+        runtime
+    }
+
+    #[test]
+    fn the_threads_of_a_runtime_have_ended_with_it() {
+        let ended = Arc::default();
+        end(runtime(&ended), Duration::MAX);
+        assert_eq!(ended.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_runtime_ends_within_a_task_too() {
+        let ended = Arc::default();
+        let (outer, inner) = (Runtime::new().expect("begun"), runtime(&ended));
+        outer.block_on(async { end(inner, Duration::MAX) });
+        drop(outer);
+        while ended.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
     }
 }
