@@ -239,3 +239,25 @@ fn cp_tells_that_the_names_of_copies_did_not_come_to_the_disk() {
         assert_eq!(fs::read(to.join("a.txt")).unwrap(), b"in a.txt\n");
     }
 }
+
+#[test]
+fn a_run_that_is_broken_off_leaves_nothing_hidden_of_what_it_had_begun() {
+    let ground = Ground::new();
+    for number in 0..300 {
+        ground.create(format!("many/{number}"), "a few bytes");
+    }
+    for round in 0..8 {
+        let to = ground.path().join(format!("to{round}"));
+        let to_name = format!("to{round}");
+        let mut cp = ground.command(&["cp", "many/*", &to_name]).spawn().expect("begun");
+        until("it copies", || fs::read_dir(&to).is_ok_and(|mut names| names.next().is_some()));
+        let number = Pid::from_child(&cp);
+        // It may have come to its end.
+        drop(kill_process(number, Signal::TERM));
+        cp.wait().expect("it ends");
+        let names = fs::read_dir(&to).expect("it is there").map(|entry| entry.unwrap().file_name());
+        let hidden: Vec<_> =
+            names.filter(|name| name.as_encoded_bytes().starts_with(b".")).collect();
+        assert!(hidden.is_empty(), "{round}: {hidden:?}");
+    }
+}

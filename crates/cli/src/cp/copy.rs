@@ -190,12 +190,15 @@ impl<'a> Copier<'a> {
     }
 
     fn made(&self, member: Member, entry: &Entry, task: &Task) -> Result<Made, Trouble> {
-        let Some(mut part) = self.needed_part(entry, task)? else { return Ok(Made::Nothing) };
-        // Not before it is ours: another run may be writing it.
-        let undo = noted_version(entry, task.resume_at).is_none().then(|| {
+        let begun = interrupt::making(|| {
+            let part = self.needed_part(entry, task)?;
+            // Not before it is ours: another run may be writing it.
+            let is_useless = part.is_some() && noted_version(entry, task.resume_at).is_none();
             let dest = task.dest.clone();
-            interrupt::prepare(move || part::remove(&dest))
+            let undo = is_useless.then(|| interrupt::prepare(move || part::remove(&dest)));
+            Ok::<_, Trouble>(part.map(|part| (part, undo)))
         });
+        let Some((mut part, undo)) = begun? else { return Ok(Made::Nothing) };
         let from = match task.resume_at {
             from if from > 0 && part.call(move |part| part.cut(from))? => from,
             _ => 0,
@@ -404,11 +407,14 @@ impl<'a> Copier<'a> {
         }
         let (modified, replaces) = (entry.modified, task.replaces);
         part.call(move |part| part.settle(modified))?;
-        // What lies under its name from then on may be another run's.
-        if let Some(undo) = undo {
-            undo.becomes(|| ());
-        }
-        match part.end(move |mut part| part.finish(replaces)) {
+        let finished = interrupt::making(|| {
+            // What lies under its name from then on may be another run's.
+            if let Some(undo) = undo {
+                undo.becomes(|| ());
+            }
+            part.end(move |mut part| part.finish(replaces))
+        });
+        match finished {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return if self.stands(entry, task)? {
                     Ok(Made::Nothing)
@@ -502,9 +508,10 @@ impl<'a> Copier<'a> {
 
     fn tell(&self, entry: &Entry, task: &Task, made: Result<Made, Trouble>) {
         let reason = match made {
-            Ok(made) => {
+            Ok(Made::Nothing) => return,
+            Ok(Made::Copy | Made::RestOfCopy) => {
                 self.tally.done();
-                if self.verbose && !matches!(made, Made::Nothing) {
+                if self.verbose {
                     self.say(&sets::shown(&entry.name), &task.dest);
                 }
                 return;

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, Once};
+use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::time::Duration;
 
 use rustix::process;
 use store::lock;
@@ -18,6 +19,11 @@ static UNDOING: Mutex<()> = Mutex::new(());
 /// Whether it has been, or is being; changed under its lock.
 static IS_UNDONE: AtomicBool = AtomicBool::new(false);
 static NEXT: AtomicU64 = AtomicU64::new(0);
+/// What is being made, for which no undoing is ready yet.
+static MADE: Mutex<Made> = Mutex::new(Made { under_way: 0, is_over: false });
+static IS_MADE: Condvar = Condvar::new();
+/// How long that is waited for: it may be on a mount that does not answer.
+const MADE_WITHIN: Duration = Duration::from_millis(500);
 /// The signal that breaks the run off; 0: none has come.
 static BROKEN_OFF_BY: AtomicI32 = AtomicI32::new(0);
 
@@ -29,6 +35,43 @@ type Tell = Box<dyn Fn(process::Signal) + Send>;
 
 fn undone() -> MutexGuard<'static, Vec<(u64, Undo)>> {
     lock(&UNDONE)
+}
+
+#[derive(Debug)]
+struct Made {
+    under_way: usize,
+    /// Whether nothing more is made.
+    is_over: bool,
+}
+
+/// Makes something and prepares its undoing, or has it need none any more: in between the run is not
+/// broken off. Where it has been, nothing is made, and the thread comes to its end here.
+pub(crate) fn making<T>(make: impl FnOnce() -> T) -> T {
+    struct UnderWay;
+    impl Drop for UnderWay {
+        fn drop(&mut self) {
+            lock(&MADE).under_way -= 1;
+            IS_MADE.notify_all();
+        }
+    }
+    let mut made = lock(&MADE);
+    if made.is_over {
+        drop(made);
+        undo_here(|| ());
+    }
+    made.under_way += 1;
+    drop(made);
+    let _under_way = UnderWay;
+    make()
+}
+
+/// Waits until what is being made is there, and lets nothing more be made.
+fn end_making() {
+    let mut made = lock(&MADE);
+    made.is_over = true;
+    let waits = |made: &mut Made| made.under_way > 0;
+    let waited = IS_MADE.wait_timeout_while(made, MADE_WITHIN, waits);
+    drop(waited.unwrap_or_else(PoisonError::into_inner));
 }
 
 /// Keeps an undoing ready for as long as it lives.
@@ -173,6 +216,7 @@ pub(crate) fn settled(exit: ExitCode) -> ExitCode {
 
 fn undo_all() {
     let _undoing = lock(&UNDOING);
+    end_making();
     let mut undone = undone();
     IS_UNDONE.store(true, Ordering::Relaxed);
     let all = std::mem::take(&mut *undone);
