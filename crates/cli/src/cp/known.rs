@@ -1,11 +1,13 @@
 //! How the copy of a file of this machine is known again: by its time, where that tells, else by its bytes.
 
+use std::cmp::Ordering;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::time::SystemTime;
 
-use nearfirst::{Error, Local};
+use nearfirst::{Error, Local, unix_parts};
 
 use crate::wary::Wary;
 
@@ -32,6 +34,17 @@ pub(super) fn by_times(file: &Metadata, there: &Metadata) -> Option<bool> {
     (has_time && changed_ns(there) - written >= STEP_NS).then_some(true)
 }
 
+/// The age of a file beside what is `there`, where times are kept no more exactly than that one is: to
+/// two seconds, to one, or but for what is left out.
+pub(super) fn age(file: SystemTime, there: &Metadata) -> Ordering {
+    let kept = modified_ns(there);
+    let steps = [STEP_NS, SECOND_NS, LEFT_OUT_NS];
+    let step = steps.into_iter().find(|step| kept % step == 0).unwrap_or(1);
+    let (seconds, ns) = unix_parts(file);
+    let written = i128::from(seconds) * SECOND_NS + i128::from(ns);
+    written.div_euclid(step).cmp(&kept.div_euclid(step))
+}
+
 fn modified_ns(about: &Metadata) -> i128 {
     i128::from(about.mtime()) * SECOND_NS + i128::from(about.mtime_nsec())
 }
@@ -46,7 +59,14 @@ fn changed_ns(about: &Metadata) -> i128 {
 /// # Errors
 /// The system's; that a mount does not answer.
 pub(super) fn by_bytes(local: &Local, file: &Path, there: &Path) -> Result<bool, Error> {
-    let [mut file, mut there] = [Chunks::open(local, file)?, Chunks::open(local, there)?];
+    let mut file = Chunks::open(local, file)?;
+    let mut there = match Chunks::open(local, there) {
+        // It is nobody's copy that this user may not read.
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+            return Ok(false);
+        }
+        opened => opened?,
+    };
     loop {
         let bytes = file.next()?;
         if bytes != there.next()? {
@@ -80,5 +100,33 @@ impl<'a> Chunks<'a> {
             Ok(bytes)
         });
         read.map_err(|error| Error::io(self.path, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_as_old_as_its_copy_where_that_keeps_times_less_exactly() {
+        let copy = tempfile::tempfile().expect("a file");
+        let at = |seconds: u64, ns: u32| UNIX_EPOCH + Duration::new(seconds, ns);
+        for (kept, file, age) in [
+            ((101, 0), (101, 456_000_000), Ordering::Equal),
+            ((101, 0), (102, 0), Ordering::Greater),
+            // As FAT keeps 101.5.
+            ((100, 0), (101, 500_000_000), Ordering::Equal),
+            ((100, 0), (102, 0), Ordering::Greater),
+            ((101, 456_789_000), (101, 456_789_123), Ordering::Equal),
+            ((101, 456_789_123), (101, 456_789_124), Ordering::Greater),
+            ((101, 456_789_123), (101, 456_789_122), Ordering::Less),
+            ((101, 0), (100, 999_999_999), Ordering::Less),
+        ] {
+            copy.set_modified(at(kept.0, kept.1)).expect("it is ours");
+            let there = copy.metadata().expect("it is open");
+            assert_eq!(super::age(at(file.0, file.1), &there), age, "{file:?} beside {kept:?}");
+        }
     }
 }

@@ -51,7 +51,8 @@ request, up to 8 MiB, is begun anew), and counts what is done as already there: 
 object's size and its time. What servers tell is compared to the second: what changes there within the \
 second, and keeps its size, is not noticed. Of files of this machine the whole time is compared, and the \
 bytes where that does not tell: a file that was written to as it was copied, or a copy on a file system \
-that keeps times less exactly. Any other file that is there is an error, and nothing is replaced, unless --force or --update says so. Once the disk is full, nothing more is fetched. \
+that keeps times less exactly. Any other file that is there is an error, and nothing is replaced, unless \
+--force or --update says so. Once the disk is full, nothing more is fetched. \
 Lengths are checked, and sums where S3, Google or Azure keep them: MD5 in an ETag, \
 x-amz-checksum-*, x-goog-hash, Content-MD5; where a sum could not be asked for, no copy is made, and \
 those of which none is told are counted in --stats. A copy has the time of its object; of a file of this \

@@ -306,6 +306,10 @@ impl Plan {
         if let Some(told) = known::by_times(&file, there) {
             return Ok(told);
         }
+        // To compare them would recall it.
+        if entry.tier.is_cold() {
+            return Ok(false);
+        }
         let (costs, dest) = (Arc::clone(self.looks.stores().costs()), dest.to_owned());
         store::blocking(move || known::by_bytes(costs.local(), &path, &dest)).await
     }
@@ -321,12 +325,10 @@ impl Plan {
             Existing::Leave => Ok(false),
             Existing::ReplaceOlder => {
                 // What a server tells is compared by the second, as in `is_copy`.
-                let age = match (entry.modified, at.modified()) {
-                    (Some(object), Ok(file)) if entry.name.file_path().is_some() => {
-                        object.cmp(&file)
-                    }
-                    (Some(object), _) => unix_parts(object).0.cmp(&at.mtime()),
-                    _ => cmp::Ordering::Greater,
+                let age = match entry.modified {
+                    Some(object) if entry.name.file_path().is_some() => known::age(object, at),
+                    Some(object) => unix_parts(object).0.cmp(&at.mtime()),
+                    None => cmp::Ordering::Greater,
                 };
                 // One of its time and of another size was cut short.
                 let is_cut = entry.size.is_some_and(|size| size != at.len());
