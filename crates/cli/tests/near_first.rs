@@ -611,27 +611,33 @@ fn a_folder_that_does_not_answer_is_named_and_the_rest_is_done() {
     skip_unless!(Facility::Root, Facility::Fuse);
     let slow =
         SlowDir::new(Options { time_to_live: Duration::from_hours(1), ..Options::default() });
-    for name in ["a/file", "dead/file", "e/f/file", "file", "z/file"] {
+    // Some are before it in the folder, and some behind.
+    let files = (0..8).map(|number| format!("file{number}"));
+    for name in files.chain(["a/file", "dead/file", "e/f/file", "z/file"].map(String::from)) {
         std::fs::read(slow.create(name, "needle\n")).expect("the kernel knows it");
     }
     slow.mount().set_rules(vec!["dead: hang=true".parse().expect("a rule")]);
     let (state, above) = (Dir::new(), slow.path().parent().expect("a folder above"));
     let below = slow.path().join("**");
     let (mount, below) = ([slow.path()], [below.as_path()]);
-    let runs: [Case<'_>; 9] = [
-        (&["grep", "-l", "needle"], &mount, 2, &["/a/file", "/e/f/file", "mnt/file", "/z/file"]),
-        (&["grep", "-j1", "needle"], &mount, 2, &["/a/file", "/e/f/file", "/z/file"]),
+    let all = (0..8).map(|number| format!("mnt/file{number}"));
+    let all: Vec<_> = all.chain(["/a/file", "/e/f/file", "/z/file"].map(String::from)).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let runs: [Case<'_>; 10] = [
+        (&["grep", "-l", "needle"], &mount, 2, &all),
+        (&["grep", "-j1", "needle"], &mount, 2, &all),
+        (&["grep", "-u", "-j1", "needle"], &mount, 2, &all),
         (&["grep", "-l", "needle"], &[above], 2, &["mnt/a/file", "source/dead/file", "mnt/z/file"]),
-        (&["grep", "--sort=path", "--files"], &mount, 2, &["/a/file", "/e/f/file", "/z/file"]),
-        (&["grep", "--follow", "-l", "needle"], &mount, 2, &["/a/file", "/e/f/file", "/z/file"]),
-        (&["grep", "--no-ignore-parent", "-j4", "-l", "needle"], &mount, 2, &["mnt/file"]),
-        (&["find"], &mount, 1, &["/a/file", "/e/f/file", "/z/file"]),
-        (&["sleds", "-s"], &mount, 1, &["28 B"]),
-        (&["ls"], &below, 1, &["/a/file", "/e/f/file", "/z/file"]),
+        (&["grep", "--sort=path", "--files"], &mount, 2, &all),
+        (&["grep", "--follow", "-l", "needle"], &mount, 2, &all),
+        (&["grep", "--no-ignore-parent", "-j4", "-l", "needle"], &mount, 2, &all[..8]),
+        (&["find"], &mount, 1, &all),
+        (&["sleds", "-s"], &mount, 1, &["77 B"]),
+        (&["ls"], &below, 1, &all),
     ];
     std::thread::scope(|scope| {
         for (args, paths, code, found) in &runs {
-            let cmd = nearfirst(&state, [args[0], "--wait-max=0.5"]);
+            let cmd = nearfirst(&state, [args[0], "--wait-max=1"]);
             let cmd = args[1..].iter().fold(cmd, testkit::Cmd::arg);
             let cmd = paths.iter().fold(cmd, testkit::Cmd::arg);
             scope.spawn(move || {

@@ -3,8 +3,8 @@
 //! Nobody sees into a walk that waits. So while nothing comes of one, the mounts are asked that its folders
 //! lie on, and it is given up once one of them does not answer. Where they answer, in the end the folders are
 //! listed that it has not come to: of one that does not answer the walk is given up, too, and the others are
-//! walked anew, each by itself; a slow folder is waited for. What may not answer is walked by itself,
-//! after what it is mounted in, so that only its own walk is given up.
+//! walked anew, each by itself, behind the files that the walk had seen and not come to; a slow folder is waited
+//! for. What may not answer is walked by itself, after what it is mounted in, so that only its own walk is given up.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::unix::ffi::OsStrExt as _;
@@ -40,7 +40,7 @@ const QUIET_LOOKS_MAX: u32 = 20;
 /// questions to mounts have come to an end.
 const OVERDUE_LOOKS: u32 = 2 * QUIET_LOOKS_MAX;
 
-/// Folders that are listed at once to find those that do not answer: fewer than are held against their mount.
+/// Folders that are listed at once to find those that do not answer: each that hangs keeps a thread.
 const LISTED_MAX: usize = 4;
 
 type Found = Result<DirEntry, ignore::Error>;
@@ -129,6 +129,8 @@ struct Walk {
     /// Until it has ended, or is given up.
     walks: Option<JoinHandle<()>>,
     trail: Arc<Trail>,
+    /// Once it is given up: the files that it had seen and not come to.
+    left: std::vec::IntoIter<DirEntry>,
     reach: Arc<Reach>,
     follows: bool,
     /// Whether folders of it can be walked by themselves.
@@ -157,7 +159,9 @@ impl Walk {
         trail.folders().extend(paths.into_iter().map(|path| (path, depth)));
         // What ignore files above it say must hold there, too, and a link to what is above it
         // must be known for a loop.
-        let splits = !asked.one_file_system && !asked.no_ignore_parent && !asked.follow;
+        let heeds_none = asked.no_ignore_dot && asked.no_ignore_vcs;
+        let heeds_above = heeds_none || !asked.no_ignore_parent;
+        let splits = !asked.one_file_system && heeds_above && !asked.follow;
         let reach = Arc::clone(&settings.reach);
         let gate = Gate {
             reach: Arc::clone(&reach),
@@ -179,10 +183,9 @@ impl Walk {
             walk.run(|| {
                 let (finds, trail) = (finds.clone(), Arc::clone(&on_trail));
                 Box::new(move |found| {
-                    if trail.is_left.load(Ordering::Relaxed) {
+                    if !trail.came(&found) {
                         return WalkState::Quit;
                     }
-                    trail.came(&found);
                     // What an ignore file above a mount has wrong was said when that was walked.
                     if depth > 0 && found.as_ref().is_err_and(|error| !error.is_io()) {
                         return WalkState::Continue;
@@ -196,8 +199,9 @@ impl Walk {
             });
         };
         let walks = Some(thread::Builder::new().name("walk".into()).spawn(go)?);
-        let (follows, steps, quiet_looks, answer) = (asked.follow, 0, 0, None);
-        Ok(Self { found, walks, trail, reach, follows, splits, steps, quiet_looks, answer })
+        let (left, follows) = (Vec::new().into_iter(), asked.follow);
+        let (steps, quiet_looks, answer) = (0, 0, None);
+        Ok(Self { found, walks, trail, left, reach, follows, splits, steps, quiet_looks, answer })
     }
 
     /// What it finds next; `None` at the end, also where it is given up, or once `is_over`.
@@ -208,8 +212,8 @@ impl Walk {
             }
             match self.found.recv_timeout(LOOKS_EVERY) {
                 Ok(found) => return Some(found),
+                Err(_) if self.walks.is_none() => return self.left.next().map(Ok),
                 Err(RecvTimeoutError::Disconnected) => return self.ended(),
-                Err(RecvTimeoutError::Timeout) if self.walks.is_none() => return None,
                 Err(RecvTimeoutError::Timeout) => {
                     if let Some(silent) = self.look() {
                         self.leave(silent, trouble);
@@ -279,10 +283,12 @@ impl Walk {
         // What was found meanwhile is handed out yet.
         self.walks = None;
         let mut folders = std::mem::take(&mut *self.trail.folders());
+        let files = std::mem::take(&mut *self.trail.files());
         match silent {
             Err(dead) => {
                 trouble.say(dead);
-                return say_what_is_left(folders.len().saturating_sub(1), trouble);
+                say_what_is_left(folders.len().saturating_sub(1), "folders", trouble);
+                return say_what_is_left(files.len(), "files", trouble);
             }
             Ok(silent) if silent.is_empty() => self.say_where_it_waits(&mut folders, trouble),
             Ok(silent) => {
@@ -292,8 +298,11 @@ impl Walk {
                 }
             }
         }
+        let mut files: Vec<_> = files.into_values().collect();
+        files.sort_unstable_by(|a, b| a.path().cmp(b.path()));
+        self.left = files.into_iter();
         if !self.splits {
-            return say_what_is_left(folders.len(), trouble);
+            return say_what_is_left(folders.len(), "folders", trouble);
         }
         let alone = |(folder, depth)| Roots { paths: vec![folder], depth };
         let mut folders: Vec<_> = folders.into_iter().collect();
@@ -334,6 +343,8 @@ struct Trail {
     steps: AtomicU64,
     /// Folders that it will list, or lists, with how far below what was named they are.
     folders: Mutex<HashMap<PathBuf, usize>>,
+    /// Files that it has seen and not come to.
+    files: Mutex<HashMap<PathBuf, DirEntry>>,
     /// Of each of its threads, the last folder that it listed: it may be looking at what is in it.
     listed: Mutex<HashMap<ThreadId, PathBuf>>,
     /// What is to be walked by itself, as places of mounts are.
@@ -351,18 +362,35 @@ impl Trail {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Something is found.
-    fn came(&self, found: &Found) {
+    /// Something is found; `false` if it is another's to search by now, since this walk was given up.
+    fn came(&self, found: &Found) -> bool {
         self.step();
-        if let Ok(entry) = found
-            && self.folders().remove(entry.path()).is_some()
-        {
-            lock(&self.listed).insert(thread::current().id(), entry.path().to_owned());
+        // Whoever gives the walk up says so before it takes what these hold.
+        let is_left = || self.is_left.load(Ordering::Relaxed);
+        let Ok(entry) = found else { return !is_left() };
+        let mut folders = self.folders();
+        if is_left() {
+            return false;
         }
+        if folders.remove(entry.path()).is_some() {
+            lock(&self.listed).insert(thread::current().id(), entry.path().to_owned());
+            return true;
+        }
+        drop(folders);
+        let mut files = self.files();
+        if !is_left() {
+            files.remove(entry.path());
+            return true;
+        }
+        false
     }
 
     fn folders(&self) -> MutexGuard<'_, HashMap<PathBuf, usize>> {
         lock(&self.folders)
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<PathBuf, DirEntry>> {
+        lock(&self.files)
     }
 
     fn later(&self) -> MutexGuard<'_, Vec<Roots>> {
@@ -377,10 +405,10 @@ impl Trail {
     }
 }
 
-/// Says how many folders a walk knew of that nobody comes to.
-fn say_what_is_left(folders: usize, trouble: &Trouble) {
-    if folders > 0 {
-        trouble.say(format_args!("{folders} more folders were found and not searched"));
+/// Says how many of these a walk knew of that nobody comes to.
+fn say_what_is_left(count: usize, of_what: &str, trouble: &Trouble) {
+    if count > 0 {
+        trouble.say(format_args!("{count} more {of_what} were found and not searched"));
     }
 }
 
@@ -411,6 +439,7 @@ impl Gate {
     fn lets_pass(&self, entry: &DirEntry) -> bool {
         self.trail.step();
         if !entry.file_type().is_some_and(|kind| kind.is_dir()) {
+            self.trail.files().insert(entry.path().to_owned(), entry.clone());
             return true;
         }
         let passes = self.answers(entry) && !self.is_set_aside(entry);
