@@ -225,6 +225,10 @@ fn what_is_known_of_a_disk_goes_by_the_name_that_it_has() {
     machine.has(&[("sdb", "A"), ("sda", "B")]);
     assert_eq!(machine.device("disk:sdb"), measured(1.0, json!(at)));
     assert_eq!(machine.device("disk:sda"), measured(2.0, Value::Null));
+    // Also where nobody has the name that it had.
+    machine.has(&[("sdc", "A")]);
+    assert_eq!(machine.device("disk:sdc"), measured(1.0, json!(at)));
+    machine.has(&[("sdb", "A"), ("sda", "B")]);
     // Time for the fewest reads, which are added to what is known of the same disk.
     let glance = machine.run(&["calibrate", "--json", "--seconds", "0.000001", at]);
     let found: Value = serde_json::from_str(glance.text().lines().last().unwrap()).unwrap();

@@ -40,6 +40,11 @@ impl Entry {
         }
     }
 
+    /// Whether nothing is known by it, but for what somebody wrote by hand.
+    fn says_nothing(&self) -> bool {
+        self.samples.is_empty() && self.keeps_cache.is_none() && self.identity.is_none()
+    }
+
     /// The date as it is read at `now`: see [`DeviceTable::known_by`].
     pub(crate) fn dated_by(&self, now: u64) -> u64 {
         if self.updated > now { SOMETIME } else { self.updated }
@@ -133,23 +138,27 @@ impl DeviceTable {
         let has_moved = |device: &Device, entry: &mut Entry| {
             entry.identity.as_ref().is_some_and(|noted| here.get(device) != Some(noted))
         };
-        let mut left = Vec::new();
-        for (device, entry) in self.entries.extract_if(.., has_moved).collect::<Vec<_>>() {
+        let (mut left, mut by_hand) = (Vec::new(), Vec::new());
+        for (device, mut entry) in self.entries.extract_if(.., has_moved).collect::<Vec<_>>() {
+            // What somebody wrote stays with the name.
+            by_hand.extend(entry.has_stubs.take().map(|stubs| (device.clone(), stubs)));
             let is_it = |(_, says): &(&Device, &String)| Some(*says) == entry.identity.as_ref();
             let mut found = here.iter().filter(is_it).map(|(device, _)| device);
             // Two that say the same are not told apart.
             match (found.next(), found.next()) {
-                (Some(now), None) if !self.entries.contains_key(now) => {
-                    self.entries.insert(now.clone(), entry);
+                (Some(now), None) if self.entries.get(now).is_none_or(Entry::says_nothing) => {
+                    let written = self.entries.remove(now).and_then(|known| known.has_stubs);
+                    self.entries.insert(now.clone(), Entry { has_stubs: written, ..entry });
                 }
                 _ => left.push((device, entry)),
             }
         }
         for (device, entry) in left {
-            let (is_of_another, has_stubs) = (here.contains_key(&device), entry.has_stubs);
-            let known = self.entries.entry(device);
-            let known = known.or_insert(Entry { is_of_another, ..entry });
-            known.has_stubs = known.has_stubs.or(has_stubs);
+            let is_of_another = here.contains_key(&device);
+            self.entries.entry(device).or_insert(Entry { is_of_another, ..entry });
+        }
+        for (device, stubs) in by_hand {
+            self.entries.entry(device).or_default().has_stubs.get_or_insert(stubs);
         }
     }
 
@@ -689,6 +698,21 @@ mod tests {
             let is_of_another = table.is_of_another(&Device::new("a"));
             assert_eq!(is_of_another, expected[0].is_none(), "{here:?}");
         }
+    }
+
+    #[test]
+    fn what_is_written_by_hand_stays_with_a_name_whoever_has_it() {
+        let table = of_disks([("a", 1, "A", 1.0), ("b", 2, "B", 2.0)]).to_toml();
+        let table = table.replacen("identity", "has_stubs = true\nidentity", 1)
+            + "\n[device.\"c\"]\nhas_stubs = false\n";
+        let mut table = DeviceTable::from_toml(&table).expect("a table");
+        table.find_disks(&here([("a", "B"), ("c", "A")]));
+        let stubs = ["a", "b", "c"].map(|name| table.has_stubs(&Device::new(name)));
+        assert_eq!(stubs, [Some(true), None, Some(false)]);
+        assert_eq!(
+            ["a", "b", "c"].map(|name| latency_of(&table, name).map(f64::round)),
+            [Some(2.0), None, Some(1.0)]
+        );
     }
 
     #[test]

@@ -301,13 +301,12 @@ fn without_secrets(mut table: DeviceTable) -> DeviceTable {
     table
 }
 
-/// With what is known of disks under the names that they have now. All disks are asked only where one has
-/// another's name.
+/// With what is known of disks under the names that they have now. All disks are asked only where one of these
+/// has another name, or is not here.
 fn with_disks_found(mut table: DeviceTable) -> DeviceTable {
-    let is_anothers = |(device, noted): (&Device, &str)| {
-        block::identity(device).is_some_and(|says| says != noted)
-    };
-    if table.identities().any(is_anothers) {
+    let has_moved =
+        |(device, noted): (&Device, &str)| block::identity(device).is_none_or(|says| says != noted);
+    if table.identities().any(has_moved) {
         table.find_disks(&block::identities());
     }
     table
