@@ -244,8 +244,8 @@ fn end(runtime: Runtime, within: Duration) {
         let runtime = Arc::clone(&runtime);
         move || take(&runtime).map(|runtime| runtime.shutdown_timeout(within))
     });
-    if ended.is_err() {
-        take(&runtime).map_or((), Runtime::shutdown_background);
+    if let (Err(_), Some(runtime)) = (ended, take(&runtime)) {
+        runtime.shutdown_background();
     }
 }
 
