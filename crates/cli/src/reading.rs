@@ -53,17 +53,24 @@ impl Reading {
             scans.elapsed.as_secs_f64(),
             scans.told.p50,
         ));
-        let time = match (scans.saved_s, saved_unknown) {
-            (None, true) => "at a speed that is unknown".to_owned(),
+        let bytes = scans.saved_bytes;
+        if bytes == 0 {
+            return;
+        }
+        let device = match (scans.saved_s, saved_unknown) {
+            (None, true) => "whose speed is unknown".to_owned(),
             (Some(seconds), true) => {
-                format!("in about {seconds:.3} s, and more where its speed is unknown")
+                format!(
+                    "which reads them in about {seconds:.3} s, and more where its speed is unknown"
+                )
             }
-            (seconds, false) => format!("in about {:.3} s", seconds.unwrap_or_default()),
+            (seconds, false) => {
+                format!("which reads them in about {:.3} s", seconds.unwrap_or_default())
+            }
         };
         // Of a file that is all in memory it is so with any program: nothing is said to be saved.
-        let bytes = scans.saved_bytes;
         messages::note(format_args!(
-            "being in memory, {bytes} bytes were not read from the device, which reads them {time}"
+            "being in memory, {bytes} bytes were not read from the device, {device}"
         ));
     }
 }

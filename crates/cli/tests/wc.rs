@@ -415,8 +415,7 @@ fn stats_tell_what_was_a_hole_and_what_was_saved() {
     let said = stderr(&output);
     let how = "wc: 0 bytes in memory, 33554432 in holes, 0 fetched, 20 read without knowing";
     assert!(said.starts_with(how), "{said}");
-    let spared = "\nwc: being in memory, 0 bytes were not read from the device, ";
-    assert!(said.contains(spared), "{said}");
+    assert!(!said.contains("being in memory, "), "nothing was spared: {said}");
 }
 
 #[test]
