@@ -178,7 +178,7 @@ fn of_output_of_strace_without_times_it_is_said_which_flag_is_missing() {
     ] {
         let untimed = dir.create("untimed", text);
         for cmd in [replay(&state), nearfirst(&state, &["trees", "import"])] {
-            let told = "untimed: output of `strace` without the time of each call: add `-ttt`";
+            let told = "untimed: output of `strace` without times to the microsecond: add `-ttt`";
             let output = cmd.arg(&untimed).run();
             output.ends_with(1).prints("").complains(told);
         }

@@ -46,8 +46,8 @@ pub enum TraceError {
     /// They begin otherwise.
     #[error("neither a trace (first line `{FIRST_LINE}`) nor output of `strace -f -ttt -y`")]
     Version,
-    /// They are output of strace that does not say when each call was made.
-    #[error("output of `strace` without the time of each call: add `-ttt` to its flags")]
+    /// They are output of strace that does not say when each call was made, or not exactly.
+    #[error("output of `strace` without times to the microsecond: add `-ttt` to its flags")]
     Untimed,
     /// A line says nothing of what the format has.
     #[error("line {line} of the trace: expected {what}")]
@@ -58,7 +58,9 @@ pub enum TraceError {
         what: &'static str,
     },
     /// Lines of strace's name no process, and several live.
-    #[error("whose some lines of strace's are is not to be told: have it write to a file, with -o")]
+    #[error(
+        "lines of `strace` do not say which process they are of, and several live: have it write to a file, with -o"
+    )]
     Unnamed,
 }
 
