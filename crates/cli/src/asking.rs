@@ -20,7 +20,8 @@ pub(crate) struct AskFlags {
     /// `sleds` or `grep` walk may take four times as long while their mount answers; copies, and what
     /// `grep` reads, are given up only when their whole mount stops answering. `sleds`, `order` and
     /// `find` wait as long for what a server says of an object; if the flag is given, also for each page
-    /// of a listing, which is asked for several times. What reads from servers has --stall.
+    /// of a listing, which is asked for several times, the next row of a query, and what a program prints
+    /// next. What reads from servers has --stall.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Asking")]
     pub(crate) wait_max: Option<Duration>,
 }

@@ -48,7 +48,8 @@ fn a_program_that_prints_nothing_is_given_up_and_what_else_is_wanted_comes() {
     ] {
         let args = [command, &[limit, "1", "--allow-programs", silent, "a.txt"]].concat();
         let output = ground.run(&args);
-        let told = "sleep: it printed nothing for 1 s, the limit that `stall` sets\n";
+        let told =
+            "sleep: it printed nothing for 1 s, the limit that `stall` sets, or `--wait-max`";
         assert!(stderr(&output).contains(told), "{command:?}: {}", stderr(&output));
         assert_eq!(
             (stdout(&output), output.status.code()),

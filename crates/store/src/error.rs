@@ -482,6 +482,14 @@ pub fn system_number(error: &io::Error) -> Option<i32> {
     None
 }
 
+/// What is said of who gave nothing for as long as that may take.
+pub(crate) fn gave_nothing(what: &str, limit: Duration) -> String {
+    let limit_s = limit.as_secs_f32();
+    format!(
+        "{what} {limit_s} s, the limit that `stall` sets, or `--wait-max` of sleds, order and find"
+    )
+}
+
 /// Whether this process, or the system, has too many open files at this moment.
 pub fn is_short_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// How often a mount is asked that keeps a call waiting.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
 
+/// Time goes on by that much at least, however short a limit is.
+const STEP_MIN: Duration = Duration::from_micros(100);
+
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Silence<Q> {
@@ -32,7 +35,7 @@ pub(super) fn awaited<T, Q>(
     ask_mount: impl Fn() -> io::Result<Receiver<Q>>,
 ) -> Result<T, Silence<Q>> {
     // A dead mount is known for one, as a rule, soon after the limit is over.
-    let step = ASKED_EVERY.min(mount_limit / 2).min(limit / 2);
+    let step = ASKED_EVERY.min(mount_limit / 2).min(limit / 2).max(STEP_MIN);
     let (mut waited, mut asked) = (Duration::ZERO, None);
     loop {
         match answer.recv_timeout(step) {

@@ -44,7 +44,7 @@ enum Known {
     Last { at: Duration, answered: bool },
     /// It did not answer this question in time. While it has not, another would only hang as well,
     /// with a thread and a process.
-    /// But it may be the one file, or the question may be lost: some day another is asked.
+    /// But the question may be lost: some day another is asked.
     Silent { at: Duration, patience: Duration, question: Question },
     /// It is being asked: who comes meanwhile waits for that answer.
     Asked,

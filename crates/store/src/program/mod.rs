@@ -19,6 +19,7 @@ use tokio::process::{ChildStdout, Command};
 
 use self::group::{Group, Running as Groups};
 use crate::cutter::{Cutter, NoList};
+use crate::error::gave_nothing;
 use crate::local::{Kind, blocking, starting_programs};
 use crate::{Answer, Costs, Entries, Entry, Error, Local, Name, Query, Reading, Store, io_reason};
 
@@ -217,8 +218,7 @@ impl Running {
             return Err(Error::refused(self.program.clone(), reason));
         }
         if silence.is_too_long() {
-            let limit = self.silence_max.as_secs_f32();
-            let reason = format!("it printed nothing for {limit} s, the limit that `stall` sets");
+            let reason = gave_nothing("it printed nothing for", self.silence_max);
             return Err(Error::interrupted(self.program.clone(), reason));
         }
         Ok(())

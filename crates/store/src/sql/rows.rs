@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::engine::{Engine, Listener};
 use super::unheard::Queries;
+use crate::error::gave_nothing;
 use crate::patience::patiently;
 use crate::{Entry, Error, Name, without_number};
 
@@ -49,11 +50,8 @@ impl Question {
     }
 
     fn is_late(&self, what: &str) -> Error {
-        let limit = self.answer_max.as_secs_f32();
-        Error::interrupted(
-            self.label.clone(),
-            format!("{what} after {limit} s, the limit that `stall` sets"),
-        )
+        let reason = gave_nothing(&format!("{what} after"), self.answer_max);
+        Error::interrupted(self.label.clone(), reason)
     }
 
     /// Why no connection came about.
