@@ -18,7 +18,7 @@ pub(crate) struct AskFlags {
     /// and the run goes on. 10 s by default, longer than a sleeping disk needs to wake up. No limit
     /// holds for nearfirst's own folders and for output that is already open. Folders that patterns,
     /// `sleds` or `grep` walk may take four times as long while their mount answers; copies, and what
-    /// `grep` reads, are given up only when their whole mount stops answering. `sleds`, `order` and
+    /// programs read for `grep`, are given up only when their whole mount stops answering. `sleds`, `order` and
     /// `find` wait as long for what a server says of an object; if the flag is given, also for each page
     /// of a listing, which is asked for several times, the next row of a query, and what a program prints
     /// next. What reads from servers has --stall.
