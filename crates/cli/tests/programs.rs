@@ -2,20 +2,11 @@
 
 mod ground;
 
-use ground::{Ground, stderr, stdout};
-
-/// A folder with a few small files.
-fn ground() -> Ground {
-    let ground = Ground::new();
-    for name in ["a.txt", "b.txt", "d/c.txt"] {
-        ground.create(name, format!("in {name}\n"));
-    }
-    ground
-}
+use ground::{small_files, stderr, stdout};
 
 #[test]
 fn programs_run_only_where_they_are_allowed() {
-    let ground = ground();
+    let ground = small_files();
     let spec = "./%find . -name '*.txt'%";
     let refused = ground.run(&["ls", spec]);
     assert_eq!(refused.status.code(), Some(1));
@@ -38,7 +29,7 @@ fn programs_run_only_where_they_are_allowed() {
 
 #[test]
 fn a_program_that_prints_nothing_is_given_up_and_what_else_is_wanted_comes() {
-    let ground = ground();
+    let ground = small_files();
     let silent = "./%sleep 1000%";
     for (command, limit, prints) in [
         (&["cat"][..], "--stall", "in a.txt\n"),

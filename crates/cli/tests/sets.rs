@@ -9,23 +9,14 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
-use ground::{Ground, begin_copy, objects, stderr, stdout};
+use ground::{Ground, begin_copy, objects, small_files, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::server::{Answer, Misbehaving, Sftp};
 use testkit::{Dir, Facility, MemoryCgroup, PidsCgroup, Tmpfs, cmd, program, skip_unless, until};
 
-/// A folder with a few small files.
-fn ground() -> Ground {
-    let ground = Ground::new();
-    for name in ["a.txt", "b.txt", "d/c.txt"] {
-        ground.create(name, format!("in {name}\n"));
-    }
-    ground
-}
-
 #[test]
 fn ls_streams_names_and_says_what_is_not_there() {
-    let ground = ground();
+    let ground = small_files();
     let output = ground.run(&["ls", "**/*.txt"]);
     assert_eq!(stdout(&output), "a.txt\nb.txt\nd/c.txt\n", "{}", stderr(&output));
     let output = ground.run(&["ls", "-0", "b.txt", "missing", "a.txt", "a*"]);
@@ -85,7 +76,7 @@ fn sizes_that_a_query_tells_are_gone_by_and_times_are_asked_for() {
 #[test]
 fn who_names_a_folder_is_told_how_to_list_what_is_in_it() {
     skip_unless!(Facility::Tool("script"));
-    let ground = ground();
+    let ground = small_files();
     let at_terminal = |operands: &str| {
         let line = format!("{} ls {operands}", env!("CARGO_BIN_EXE_nearfirst"));
         let script = cmd("script", ["-qec", &line, "/dev/null"]);
@@ -123,7 +114,7 @@ fn many_names_take_less_than_200_bytes_each_and_little_more_to_be_sorted() {
 
 #[test]
 fn all_below_a_folder_is_its_files_once() {
-    let ground = ground();
+    let ground = small_files();
     symlink("nowhere", ground.path().join("d/broken")).unwrap();
     let all = ["a.txt", "b.txt", "d/c.txt"];
     assert_eq!(stdout(&ground.run(&["ls", "**"])).lines().collect::<Vec<_>>(), all);
@@ -141,7 +132,7 @@ fn all_below_a_folder_is_its_files_once() {
 
 #[test]
 fn ls_long_and_json_tell_size_time_and_version() {
-    let ground = ground();
+    let ground = small_files();
     let output = ground.run(&["ls", "-l", "a.txt"]);
     let text = stdout(&output);
     let words: Vec<_> = text.split_whitespace().collect();
@@ -174,7 +165,7 @@ fn a_character_is_one_however_many_bytes_it_has() {
 #[test]
 fn a_home_that_is_closed_to_us_configures_nothing() {
     skip_unless!(Facility::Root, Facility::Tool("setpriv"));
-    let (home, ground) = (Dir::new(), ground());
+    let (home, ground) = (Dir::new(), small_files());
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let program = ground.path().join("nearfirst");
     testkit::copy_program(env!("CARGO_BIN_EXE_nearfirst"), &program);
@@ -185,7 +176,7 @@ fn a_home_that_is_closed_to_us_configures_nothing() {
 
 #[test]
 fn a_configuration_that_is_none_is_an_error_of_what_needs_it() {
-    let ground = ground();
+    let ground = small_files();
     ground.create("config/nearfirst/config.toml", "x = [");
     ground.create("list", "a.txt");
     let ended = |args: &[&str]| {
@@ -207,7 +198,7 @@ fn a_configuration_that_is_none_is_an_error_of_what_needs_it() {
 
 #[test]
 fn a_list_of_names_is_a_spec() {
-    let ground = ground();
+    let ground = small_files();
     ground.create("list", "b.txt\na.txt\n");
     assert_eq!(stdout(&ground.run(&["cat", "@list"])), "in b.txt\nin a.txt\n");
     let output = ground.run_with_stdin(&["cat", "-"], b"a.txt\0d/c.txt\0");
@@ -220,7 +211,7 @@ fn a_list_of_names_is_a_spec() {
 
 #[test]
 fn cat_keeps_the_order_of_the_operands_and_goes_on_after_what_is_missing() {
-    let ground = ground();
+    let ground = small_files();
     let output = ground.run(&["cat", "b.txt", "missing", "a.txt"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stdout(&output), "in b.txt\nin a.txt\n");
@@ -234,7 +225,7 @@ fn cat_keeps_the_order_of_the_operands_and_goes_on_after_what_is_missing() {
 
 #[test]
 fn an_order_that_was_taken_is_written_down_and_can_be_taken_again() {
-    let ground = ground();
+    let ground = small_files();
     let cat = |args: &[&str]| stdout(&ground.run(&[&["cat"], args].concat()));
     let specs = ["b.txt", "d/c.txt", "a.txt"];
     let by_name = "in a.txt\nin b.txt\nin d/c.txt\n";
@@ -288,7 +279,7 @@ fn an_order_that_was_taken_is_written_down_and_can_be_taken_again() {
 
 #[test]
 fn an_order_that_was_written_down_is_not_lost_by_a_run_that_comes_to_nothing() {
-    let ground = ground();
+    let ground = small_files();
     let kept = || fs::read_to_string(ground.path().join("taken")).unwrap();
     ground.create("taken", "b.txt\0a.txt\0");
     let again = ["cat", "--replay-order=taken", "--record-order=taken", "missing"];
@@ -311,7 +302,7 @@ fn an_order_that_was_written_down_is_not_lost_by_a_run_that_comes_to_nothing() {
 
 #[test]
 fn what_a_rank_needs_is_asked_again_while_errors_pass() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     server.answer("/a", Answer::bytes("a\n"));
     server.answers("/b", [Answer::status(503), Answer::bytes("longer\n")]);
     let names = server.url("/{a,b}");
@@ -330,7 +321,7 @@ fn went_to_disk(output: &Output) -> String {
 #[test]
 fn copies_are_whole_with_little_memory_and_go_to_disk_before_only_where_they_may() {
     const OBJECTS: usize = 16;
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     let bytes = testkit::noise(6 << 20, 1);
     for number in 0..OBJECTS {
         // The last is waited for while others are read.
@@ -371,7 +362,7 @@ fn cat_ends_quietly_when_nobody_reads() {
 
 #[test]
 fn files_that_are_listed_by_url_are_read() {
-    let ground = ground();
+    let ground = small_files();
     let spec = format!("file://{}/[ab].txt", ground.path().display());
     let output = ground.run(&["cat", &spec]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
@@ -382,7 +373,7 @@ fn files_that_are_listed_by_url_are_read() {
 
 #[test]
 fn a_body_that_says_where_it_ends_is_read_to_there() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     let text = Answer::bytes("hello world\n").chunked().ignores_ranges();
     server.answer("/chunked", text.clone());
     server.answer("/both", text.header("Content-Length", "3"));
@@ -398,7 +389,7 @@ fn a_body_that_says_where_it_ends_is_read_to_there() {
 
 #[test]
 fn an_ssh_that_ends_before_it_is_connected_is_what_is_told() {
-    let ground = ground();
+    let ground = small_files();
     let ssh = ground.create("bin/ssh", "#!/bin/sh\nexit 3\n");
     fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = ground.command(&["cat", "--attempts=1", "sftp://host/a.txt"]);
@@ -411,7 +402,7 @@ fn an_ssh_that_ends_before_it_is_connected_is_what_is_told() {
 
 #[test]
 fn a_server_that_sends_little_but_steadily_does_not_stall() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     let bytes = testkit::noise(4000, 1);
     server.answer("/slow", Answer::bytes(&bytes).etag("\"e\"").paced(1000));
     let output = ground.run(&["cat", "--stall=1", &server.url("/slow")]);
@@ -423,7 +414,7 @@ fn a_server_that_sends_little_but_steadily_does_not_stall() {
 
 #[test]
 fn a_line_for_which_there_is_no_order_does_not_wait_for_an_object_that_is_late() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     server.answer("/late", Answer::bytes("text\n".repeat(100)).paced(500));
     server.answer("/soon", Answer::bytes("text\n"));
     let (late, soon) = (server.url("/late"), server.url("/soon"));
@@ -436,7 +427,7 @@ fn a_line_for_which_there_is_no_order_does_not_wait_for_an_object_that_is_late()
 
 #[test]
 fn a_page_that_does_not_come_is_waited_for_as_long_as_asked() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     server.answer("/page.html", Answer::bytes(b"<a href=x>").stalls_after(0));
     let page = server.url("/page.html\\a\\");
     let output = ground.run(&["cat", "--stall=1", "--attempts=1", &page]);
@@ -446,7 +437,7 @@ fn a_page_that_does_not_come_is_waited_for_as_long_as_asked() {
 
 #[test]
 fn a_search_ends_with_its_reader_though_others_wait_for_the_turn_of_who_prints() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     server.answer("/large", Answer::bytes("x\n".repeat(2 << 20).as_bytes()));
     let small: Vec<_> = (0..400).map(|at| format!("/small{at}")).collect();
     for path in &small {
@@ -464,7 +455,7 @@ fn a_search_ends_with_its_reader_though_others_wait_for_the_turn_of_who_prints()
 
 #[test]
 fn nothing_is_copied_to_a_store_or_to_a_folder_of_its_name() {
-    let ground = ground();
+    let ground = small_files();
     let output = ground.run(&["cp", "a.txt", "s3://bucket/a.txt"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("nothing is written to stores"), "{}", stderr(&output));
@@ -473,7 +464,7 @@ fn nothing_is_copied_to_a_store_or_to_a_folder_of_its_name() {
 
 #[test]
 fn cat_decompresses_by_name() {
-    let ground = ground();
+    let ground = small_files();
     let mut gzip = std::process::Command::new("gzip");
     assert!(gzip.arg(ground.path().join("a.txt")).status().unwrap().success());
     ground.create("broken.gz", "no gzip");
@@ -488,7 +479,7 @@ fn cat_decompresses_by_name() {
 
 #[test]
 fn what_no_program_decompresses_is_taken_as_it_is() {
-    let ground = ground();
+    let ground = small_files();
     ground.create("a.txt.gz", "in no gzip\n");
     let url = format!("file://{}", ground.path().join("a.txt.gz").display());
     for (command, name) in [
@@ -504,7 +495,7 @@ fn what_no_program_decompresses_is_taken_as_it_is() {
 
 #[test]
 fn grep_searches_what_a_damaged_file_gives_when_decompressed() {
-    let ground = ground();
+    let ground = small_files();
     let mut gzip = std::process::Command::new("gzip");
     assert!(gzip.arg(ground.path().join("a.txt")).status().unwrap().success());
     let path = ground.path().join("a.txt.gz");
@@ -522,7 +513,7 @@ fn grep_searches_what_a_damaged_file_gives_when_decompressed() {
 
 #[test]
 fn grep_says_of_no_damaged_file_that_nothing_is_in_it() {
-    let ground = ground();
+    let ground = small_files();
     let path = ground.path().join("cut.gz");
     fs::write(&path, b"no gzip at all").unwrap();
     let url = format!("file://{}", path.display());
@@ -545,7 +536,7 @@ fn grep_says_of_no_damaged_file_that_nothing_is_in_it() {
 
 #[test]
 fn cp_keeps_the_tree_below_the_first_wildcard_and_the_times() {
-    let ground = ground();
+    let ground = small_files();
     let output = ground.run(&["cp", "**/*.txt", "to"]);
     assert!(output.status.success(), "{}", stderr(&output));
     for name in ["a.txt", "b.txt", "d/c.txt"] {
@@ -562,7 +553,7 @@ fn cp_keeps_the_tree_below_the_first_wildcard_and_the_times() {
 
 #[test]
 fn cp_copies_what_the_kernel_makes_as_it_is_read() {
-    let ground = ground();
+    let ground = small_files();
     // One tells no size, the other that of a page.
     let files = ["/proc/version", "/sys/devices/system/cpu/possible"];
     let output = ground.run(&["cp", files[0], files[1], "to/"]);
@@ -575,7 +566,7 @@ fn cp_copies_what_the_kernel_makes_as_it_is_read() {
 
 #[test]
 fn cp_copies_no_copies() {
-    let ground = ground();
+    let ground = small_files();
     let is = |name: &str| ground.path().join(name).exists();
     ground.create("to/old/o.txt", "old");
     symlink("to", ground.path().join("link")).unwrap();
@@ -606,7 +597,7 @@ fn cp_copies_no_copies() {
 
 #[test]
 fn cp_replaces_only_what_it_is_told_to() {
-    let ground = ground();
+    let ground = small_files();
     let copied = ground.create("to/a.txt", "mine");
     let output = ground.run(&["cp", "a.txt", "b.txt", "to"]);
     assert_eq!(output.status.code(), Some(1));
@@ -638,7 +629,7 @@ fn cp_replaces_only_what_it_is_told_to() {
 
 #[test]
 fn cp_neither_waits_for_nor_writes_through_what_lies_where_it_notes_a_version() {
-    let ground = ground();
+    let ground = small_files();
     let kept = ground.create("kept", "mine");
     ground.create("to/.a.txt.nearfirst-part", "half");
     let noted = ground.path().join("to/.a.txt.nearfirst-version");
@@ -657,7 +648,7 @@ fn cp_neither_waits_for_nor_writes_through_what_lies_where_it_notes_a_version() 
 
 #[test]
 fn a_copy_that_is_gone_on_with_has_patience_with_a_busy_server() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     let bytes = testkit::noise(1 << 20, 1);
     let whole = Answer::bytes(&bytes).etag("\"e\"");
     let busy = Answer::status(503);
@@ -672,7 +663,7 @@ fn a_copy_that_is_gone_on_with_has_patience_with_a_busy_server() {
 
 #[test]
 fn of_copies_that_are_gone_on_with_no_more_than_one_is_fetched_and_one_asked_about_at_a_time() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     let bytes = testkit::noise(1 << 20, 1);
     for name in ["f1", "f2", "f3", "f4"] {
         let answer = Answer::bytes(&bytes).etag("\"e\"");
@@ -688,7 +679,7 @@ fn of_copies_that_are_gone_on_with_no_more_than_one_is_fetched_and_one_asked_abo
 
 #[test]
 fn a_part_of_what_turns_out_small_is_gone_on_with() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     let bytes = testkit::noise(200 << 10, 1);
     // Its size was not told when it was broken off: of what is known to be small nothing is noted.
     begin_copy(&ground, "f", &bytes);
@@ -702,7 +693,7 @@ fn a_part_of_what_turns_out_small_is_gone_on_with() {
 
 #[test]
 fn a_copy_that_is_gone_on_with_comes_in_parts_side_by_side() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     let bytes = testkit::noise(60 << 20, 1);
     let answer = Answer::bytes(&bytes).etag("\"e\"");
     // Long enough to be met by the others.
@@ -721,7 +712,7 @@ fn a_copy_that_is_gone_on_with_comes_in_parts_side_by_side() {
 
 #[test]
 fn a_part_that_is_whole_becomes_the_file_and_one_of_another_object_is_begun_anew() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     let bytes = testkit::noise(1 << 20, 1);
     server.answer("/f", Answer::bytes(&bytes).etag("\"e\""));
     for (here, version, resumed) in [
@@ -744,7 +735,7 @@ fn a_part_that_is_whole_becomes_the_file_and_one_of_another_object_is_begun_anew
 
 #[test]
 fn a_copy_of_a_file_goes_on_where_it_was_broken_off() {
-    let ground = ground();
+    let ground = small_files();
     let bytes = testkit::noise(1 << 20, 1);
     let file = ground.create("large", &bytes);
     let about = file.metadata().unwrap();
@@ -761,7 +752,7 @@ fn a_copy_of_a_file_goes_on_where_it_was_broken_off() {
 #[test]
 fn cp_goes_on_with_nothing_that_another_user_put_where_it_keeps_a_part() {
     skip_unless!(Facility::Root);
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     let bytes = testkit::noise(1 << 20, 1);
     server.answer("/f", Answer::bytes(&bytes).etag("\"e\""));
     let planted = vec![b'x'; bytes.len() / 2];
@@ -813,7 +804,7 @@ fn cp_goes_on_with_nothing_that_another_user_put_where_it_keeps_a_part() {
 
 #[test]
 fn cp_writes_to_no_file_that_was_linked_to_where_it_keeps_a_part() {
-    let ground = ground();
+    let ground = small_files();
     let kept = ground.create("kept", "mine");
     fs::create_dir(ground.path().join("to")).unwrap();
     fs::hard_link(&kept, ground.path().join("to/.a.txt.nearfirst-part")).unwrap();
@@ -826,7 +817,7 @@ fn cp_writes_to_no_file_that_was_linked_to_where_it_keeps_a_part() {
 
 #[test]
 fn a_part_of_another_umask_is_gone_on_with_and_gets_the_permissions_of_this_one() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     let bytes = testkit::noise(1 << 20, 1);
     server.answer("/f", Answer::bytes(&bytes).etag("\"e\""));
     let copied = ground.path().join("to/f");
@@ -849,7 +840,7 @@ fn a_part_of_another_umask_is_gone_on_with_and_gets_the_permissions_of_this_one(
 
 #[test]
 fn cp_lets_nobody_read_more_than_before() {
-    let ground = ground();
+    let ground = small_files();
     let set_mode = |name: &str, mode| {
         fs::set_permissions(ground.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
     };
@@ -863,7 +854,7 @@ fn cp_lets_nobody_read_more_than_before() {
 
 #[test]
 fn cp_leaves_a_file_that_is_its_own_target() {
-    let ground = ground();
+    let ground = small_files();
     fs::hard_link(ground.path().join("a.txt"), ground.path().join("d/a.txt")).unwrap();
     for to in [".", "d"] {
         let output = ground.run(&["cp", "--force", "a.txt", to]);
@@ -875,7 +866,7 @@ fn cp_leaves_a_file_that_is_its_own_target() {
 
 #[test]
 fn a_file_is_no_copy_of_itself() {
-    let ground = ground();
+    let ground = small_files();
     for again in [false, true] {
         let output = ground.run(&["cp", "--stats", "a.txt", "to/"]);
         assert!(output.status.success(), "{}", stderr(&output));
@@ -892,7 +883,7 @@ fn a_file_is_no_copy_of_itself() {
 
 #[test]
 fn a_copy_is_known_again_however_old_its_file_is() {
-    let ground = ground();
+    let ground = small_files();
     for ms in [1500, 2000] {
         let file = fs::File::open(ground.path().join("a.txt")).unwrap();
         file.set_modified(UNIX_EPOCH - Duration::from_millis(ms)).unwrap();
@@ -904,7 +895,7 @@ fn a_copy_is_known_again_however_old_its_file_is() {
 
 #[test]
 fn cp_looks_at_what_a_link_leads_to() {
-    let ground = ground();
+    let ground = small_files();
     let link = |to: &str, at: &str| symlink(to, ground.path().join(at)).unwrap();
     ground.create("to/other/x", "x");
     link("other", "to/a.txt");
@@ -926,7 +917,7 @@ fn cp_looks_at_what_a_link_leads_to() {
 #[test]
 fn cp_fetches_nothing_for_a_full_disk_and_keeps_what_it_copied() {
     skip_unless!(Facility::Root);
-    let (ground, server, disk) = (ground(), Misbehaving::new(), Tmpfs::new(1 << 20));
+    let (ground, server, disk) = (small_files(), Misbehaving::new(), Tmpfs::new(1 << 20));
     let bytes = testkit::noise(100_000, 1);
     let paths: Vec<_> = (0..300).map(|at| format!("/{at}")).collect();
     for path in &paths {
@@ -963,7 +954,7 @@ fn cp_names_each_file_on_one_line_and_makes_the_folder_of_a_dot() {
 
 #[test]
 fn cp_refuses_two_objects_of_one_name_and_shows_what_it_would_do() {
-    let ground = ground();
+    let ground = small_files();
     ground.create("e/c.txt", "other");
     let output = ground.run(&["cp", "-n", "d/c.txt", "a.txt", "to"]);
     let mut lines: Vec<_> = stdout(&output).lines().map(str::to_owned).collect();
@@ -985,7 +976,7 @@ fn cp_refuses_two_objects_of_one_name_and_shows_what_it_would_do() {
 
 #[test]
 fn each_runs_a_command_on_every_member_and_groups_its_output() {
-    let ground = ground();
+    let ground = small_files();
     let script = "cat \"$1\"; echo $NEARFIRST_NAME; cat; echo done >&2";
     let args = ["each", "--ordered", "-j3", "**/*.txt", "--", "sh", "-c", script, "sh"];
     let output = ground.run(&args);
@@ -1000,7 +991,7 @@ fn each_runs_a_command_on_every_member_and_groups_its_output() {
 
 #[test]
 fn each_whose_output_nobody_reads_says_what_had_no_command() {
-    let ground = ground();
+    let ground = small_files();
     let run = |flags: &[&str], script: &str| {
         let words = [&["each", "-j1"], flags, &["**/*.txt", "--", "sh", "-c", script]].concat();
         let (reader, writer) = std::io::pipe().unwrap();
@@ -1022,7 +1013,7 @@ fn each_whose_output_nobody_reads_says_what_had_no_command() {
 
 #[test]
 fn each_runs_what_the_kernel_cannot_as_a_script_of_the_shell() {
-    let ground = ground();
+    let ground = small_files();
     let script = ground.create("script", "echo of a script: $*\n");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/bin:/bin", ground.path().display());
@@ -1035,7 +1026,7 @@ fn each_runs_what_the_kernel_cannot_as_a_script_of_the_shell() {
 
 #[test]
 fn each_has_no_more_threads_than_members() {
-    let ground = ground();
+    let ground = small_files();
     let output = ground.run(&["each", "-j", "99999999", "--ordered", "*.txt", "--", "echo"]);
     assert_eq!(stdout(&output), "a.txt\nb.txt\n", "{}", stderr(&output));
 }
@@ -1059,7 +1050,7 @@ print(said.decode().replace('\r', ''), os.waitstatus_to_exitcode(status))
 #[test]
 fn a_command_that_waits_for_the_terminal_is_ended_and_told_of() {
     skip_unless!(Facility::Tool("python3"));
-    let ground = ground();
+    let ground = small_files();
     let program = env!("CARGO_BIN_EXE_nearfirst");
     let on_a_terminal = |args: &[&str]| {
         let python = cmd("python3", ["-c", ON_A_TERMINAL, program]);
@@ -1083,7 +1074,7 @@ fn a_command_that_waits_for_the_terminal_is_ended_and_told_of() {
 
 #[test]
 fn each_says_once_why_it_cannot_begin() {
-    let ground = ground();
+    let ground = small_files();
     let mut command = ground.command(&["each", "a.txt", "--", "cat"]);
     let output = command.env("TMPDIR", "/missing").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -1094,7 +1085,7 @@ fn each_says_once_why_it_cannot_begin() {
 
 #[test]
 fn each_makes_a_folder_for_copies_only_where_there_are_any() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     let folder = ground.path().join("temporary");
     fs::create_dir(&folder).unwrap();
     let run = |tmp: &str, specs: &[&str], words: &[&str]| {
@@ -1127,7 +1118,7 @@ fn each_makes_a_folder_for_copies_only_where_there_are_any() {
 
 #[test]
 fn what_is_written_down_of_objects_only_its_user_may_read_whatever_the_umask() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     server.answer("/f", Answer::bytes("secret"));
     let modes = "stat -c %a \"$1\" \"${1%/*}\" \"${1%/*/*}\"";
     let url = server.url("/f");
@@ -1145,7 +1136,7 @@ fn what_is_written_down_of_objects_only_its_user_may_read_whatever_the_umask() {
 
 #[test]
 fn thousands_that_fail_are_an_error_each_and_the_rest_is_done() {
-    let (ground, server) = (ground(), Misbehaving::new());
+    let (ground, server) = (small_files(), Misbehaving::new());
     server.answer("/there", Answer::bytes("it is\n"));
     let names = (0..1000).map(|number| server.url(&format!("/none{number}")));
     let files = (0..1000).map(|number| format!("none{number}"));
@@ -1169,7 +1160,7 @@ fn thousands_that_fail_are_an_error_each_and_the_rest_is_done() {
 #[test]
 fn a_copy_that_finds_no_room_fails_alone() {
     skip_unless!(Facility::Root);
-    let (ground, server, disk) = (ground(), Misbehaving::new(), Tmpfs::new(1 << 20));
+    let (ground, server, disk) = (small_files(), Misbehaving::new(), Tmpfs::new(1 << 20));
     server.answer("/large", Answer::bytes(testkit::noise(3 << 20, 1)));
     let names = || (0..30).map(|at| format!("/{at}"));
     names().for_each(|name| server.answer(&name, Answer::bytes("a line\n")));
@@ -1192,7 +1183,7 @@ fn a_copy_that_finds_no_room_fails_alone() {
 
 #[test]
 fn each_keeps_what_a_command_wrote_though_what_it_left_behind_writes_on() {
-    let ground = ground();
+    let ground = small_files();
     let left_behind = "(n=0; while [ $n -lt 200000 ]; do n=$((n+1)); echo x; done) &";
     let script = format!("head -c 8000000 /dev/zero | tr '\\0' a; {left_behind} sleep 0.05");
     let output = ground.run(&["each", "a.txt", "--", "sh", "-c", &script, "sh"]);
@@ -1202,7 +1193,7 @@ fn each_keeps_what_a_command_wrote_though_what_it_left_behind_writes_on() {
 
 #[test]
 fn each_says_which_command_failed_and_can_stop_there() {
-    let ground = ground();
+    let ground = small_files();
     let output = ground.run(&["each", "a.txt", "b.txt", "--", "grep", "b"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stdout(&output), "in b.txt\n");
@@ -1219,7 +1210,7 @@ fn each_says_which_command_failed_and_can_stop_there() {
 
 #[test]
 fn an_interrupt_ends_the_children_with_the_run() {
-    let ground = ground();
+    let ground = small_files();
     let script = "echo $$ > pid; exec sleep 1000";
     let mut command = ground.command(&["each", "a.txt", "--", "sh", "-c", script]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -1236,7 +1227,7 @@ fn an_interrupt_ends_the_children_with_the_run() {
 
 #[test]
 fn how_a_command_ends_is_known_where_children_are_ignored_from_the_start() {
-    let ground = ground();
+    let ground = small_files();
     let ignoring = |line: &str| {
         let line = format!("trap '' CHLD; exec {} {line}", env!("CARGO_BIN_EXE_nearfirst"));
         let mut command = std::process::Command::new("bash");
@@ -1252,7 +1243,7 @@ fn how_a_command_ends_is_known_where_children_are_ignored_from_the_start() {
 
 #[test]
 fn an_interrupt_that_is_ignored_from_the_start_stays_ignored() {
-    let ground = ground();
+    let ground = small_files();
     let script = "trap '' INT; exec \"$0\" each a.txt -- sh -c 'kill -INT $PPID; echo done'";
     let nearfirst = env!("CARGO_BIN_EXE_nearfirst");
     let mut command = std::process::Command::new("sh");
@@ -1263,7 +1254,7 @@ fn an_interrupt_that_is_ignored_from_the_start_stays_ignored() {
 
 #[test]
 fn what_cannot_be_understood_is_usage() {
-    let ground = ground();
+    let ground = small_files();
     for args in [
         &["cp", "a.txt"][..],
         &["each", "a.txt"],
@@ -1319,7 +1310,7 @@ const STUBBORN: &str = "exec 2> /dev/null\ntrap '' TERM\necho $$ > number\necho 
 
 #[test]
 fn a_program_that_lists_names_ends_with_a_run_that_halts() {
-    let ground = ground();
+    let ground = small_files();
     ground.create("list.sh", STUBBORN);
     let listed = ["--allow-programs", "./%sh list.sh%", "--", "false"];
     let output = ground.run(&[&["each", "--halt-on-error"], &listed[..]].concat());
@@ -1329,7 +1320,7 @@ fn a_program_that_lists_names_ends_with_a_run_that_halts() {
 
 #[test]
 fn a_program_that_lists_names_ends_with_a_search_that_has_found_enough() {
-    let ground = ground();
+    let ground = small_files();
     ground.create("list.sh", STUBBORN);
     let output = ground.run(&["grep", "-qj2", "in", "--allow-programs", "./%sh list.sh%"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -1338,7 +1329,7 @@ fn a_program_that_lists_names_ends_with_a_search_that_has_found_enough() {
 
 #[test]
 fn a_program_that_lists_names_ends_when_nobody_reads_them() {
-    let ground = ground();
+    let ground = small_files();
     ground.create("list.sh", STUBBORN);
     let mut command = ground.command(&["ls", "--allow-programs", "./%sh list.sh%"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -1349,7 +1340,7 @@ fn a_program_that_lists_names_ends_when_nobody_reads_them() {
 
 #[test]
 fn a_program_that_lists_names_ends_with_commands_that_are_interrupted() {
-    let ground = ground();
+    let ground = small_files();
     ground.create("list.sh", STUBBORN);
     let command = ["--", "sh", "-c", "echo begun > begun; exec sleep 600"];
     let args = [&["each", "--allow-programs", "./%sh list.sh%"], &command[..]].concat();
@@ -1371,7 +1362,7 @@ fn is_gone(number: &Path) -> bool {
 #[test]
 fn short_of_threads_the_same_is_done_by_fewer_or_it_is_said_that_there_are_none() {
     skip_unless!(Facility::Root, Facility::Cgroup("pids"));
-    let ground = ground();
+    let ground = small_files();
     let (copies, state) = (Dir::new(), Dir::new());
     let copies = copies.path().to_str().expect("a name of this test");
     for words in [

@@ -130,6 +130,15 @@ impl Ground {
     }
 }
 
+/// A folder with a few small files.
+pub(crate) fn small_files() -> Ground {
+    let ground = Ground::new();
+    for name in ["a.txt", "b.txt", "d/c.txt"] {
+        ground.create(name, format!("in {name}\n"));
+    }
+    ground
+}
+
 /// Leaves what a copy to `to/` leaves that was broken off half-way, of the version `"e"`.
 pub(crate) fn begin_copy(ground: &Ground, name: &str, bytes: &[u8]) {
     ground.create(format!("to/.{name}.nearfirst-part"), &bytes[..bytes.len() / 2]);
