@@ -20,6 +20,8 @@ use crate::Source;
 /// How often calls are taken while programs run: to be woken for every call would cost more than
 /// answering it. What a new program will need is guessed at once; the bell rings for it.
 const PACE: Duration = Duration::from_millis(10);
+/// How long they are taken for as long as somebody ends meanwhile: predictions wait for that.
+const TURN_MAX: Duration = Duration::from_millis(100);
 /// Without calls for so long, the observer rests until it is woken.
 const RESTS_AFTER: Duration = Duration::from_millis(20);
 /// How long an answer is waited for as to what an opened name stands for, if its program makes no
@@ -394,7 +396,7 @@ impl Observer {
         }
     }
 
-    /// Takes what programs did, until nobody ends meanwhile: what was made after an end must not be told
+    /// Takes what programs did, until nobody ends meanwhile, or for [`TURN_MAX`]: what was made after an end must not be told
     /// before it, nor an end before all that its program did. Whether some of it was lost.
     fn take(
         &mut self,
@@ -402,6 +404,7 @@ impl Observer {
         events: &mut Vec<(Duration, Event)>,
     ) -> io::Result<bool> {
         let mut lost = false;
+        let until = self.clock.now() + TURN_MAX;
         loop {
             let mut taken = std::mem::take(&mut self.taken);
             lost |= self.inbox.take(&mut taken);
@@ -415,6 +418,10 @@ impl Observer {
             self.taken = taken;
             // After the command's end nobody asks any more.
             if is_quiet && !ended.contains(&self.command) {
+                return Ok(lost);
+            }
+            // Those that end from now on are told in the next turn.
+            if self.clock.now() >= until {
                 return Ok(lost);
             }
             let known = ended.len();
