@@ -507,12 +507,6 @@ fn shared(error: io::Error) -> io::Error {
     }
 }
 
-/// The first error of the system's that another library's comes from.
-pub(crate) fn io_under(error: &(dyn StdError + 'static)) -> Option<io::Error> {
-    let mut chain = std::iter::successors(error.source(), |&error| error.source());
-    chain.find_map(|error| error.downcast_ref().map(io_again))
-}
-
 pub(crate) fn io_again(error: &io::Error) -> io::Error {
     if let Some(number) = error.raw_os_error() {
         return io::Error::from_raw_os_error(number);

@@ -244,7 +244,9 @@ fn end(runtime: Runtime, within: Duration) {
         let runtime = Arc::clone(&runtime);
         move || take(&runtime).map(|runtime| runtime.shutdown_timeout(within))
     });
-    if let (Err(_), Some(runtime)) = (ended, take(&runtime)) {
+    if ended.is_err()
+        && let Some(runtime) = take(&runtime)
+    {
         runtime.shutdown_background();
     }
 }

@@ -1,12 +1,13 @@
 //! What servers and connections answer instead of an object, as the store's errors: one `match` of each.
 
-use std::error::Error as _;
+use std::error::Error as StdError;
+use std::io;
 use std::time::Duration;
 
 use opendal::ErrorKind;
 
 use super::transport::Said;
-use crate::error::io_under;
+use crate::error::io_again;
 use crate::{Error, Name, without_number};
 
 /// What a server answered instead of what was asked for.
@@ -180,6 +181,12 @@ fn deepest(error: &opendal::Error) -> String {
         cause = inner.source();
     }
     without_number(text.trim().replace(['\r', '\n'], " "))
+}
+
+/// The first error of the system's that another library's comes from.
+fn io_under(error: &(dyn StdError + 'static)) -> Option<io::Error> {
+    let mut chain = std::iter::successors(error.source(), |&error| error.source());
+    chain.find_map(|error| error.downcast_ref().map(io_again))
 }
 
 #[cfg(test)]
