@@ -5,8 +5,6 @@
 use std::ffi::c_int;
 use std::mem::offset_of;
 
-use nearfirst::DeviceSnapshot;
-
 use crate::error::answer;
 use crate::memory::put_sized;
 use crate::open_sets;
@@ -41,6 +39,24 @@ pub struct SetStats {
     pub spilled_bytes_total: u64,
 }
 
+impl From<nearfirst::SetStats> for SetStats {
+    fn from(stats: nearfirst::SetStats) -> Self {
+        Self {
+            names: stats.names,
+            in_flight: stats.in_flight,
+            requests: stats.requests,
+            retries: stats.retries,
+            hedges: stats.hedges,
+            refusals: stats.refusals,
+            stalls: stats.stalls,
+            held_bytes: stats.held_bytes,
+            held_bytes_max: stats.held_bytes_max,
+            spilled_bytes: stats.spilled_bytes,
+            spilled_bytes_total: stats.spilled_bytes_total,
+        }
+    }
+}
+
 /// What the first version of [`SetStats`] has; fields that come later follow these.
 const FIRST_BYTES: usize = offset_of!(SetStats, spilled_bytes_total) + size_of::<u64>();
 
@@ -56,21 +72,7 @@ const FIRST_BYTES: usize = offset_of!(SetStats, spilled_bytes_total) + size_of::
 pub unsafe extern "C" fn nf_set_stats(set: SetId, stats: *mut SetStats, size: usize) -> c_int {
     answer(-1, || {
         let opened = open_sets::get(set)?;
-        let snapshot = opened.set().engine().snapshot();
-        let sum = |of: fn(&DeviceSnapshot) -> u64| snapshot.devices.iter().map(of).sum();
-        let told = SetStats {
-            names: opened.set().known(),
-            in_flight: sum(|device| device.in_flight.into()),
-            requests: sum(|device| device.requests),
-            retries: sum(|device| device.retries),
-            hedges: sum(|device| device.hedges),
-            refusals: sum(|device| device.refusals),
-            stalls: sum(|device| device.stalls),
-            held_bytes: snapshot.budget.used,
-            held_bytes_max: snapshot.budget.peak,
-            spilled_bytes: snapshot.budget.spilled,
-            spilled_bytes_total: snapshot.budget.spilled_total,
-        };
+        let told = SetStats::from(opened.set().stats());
         // SAFETY: the C caller promises that it may be written.
         unsafe { put_sized(stats, "stats", size, FIRST_BYTES, &told) }?;
         Ok(0)

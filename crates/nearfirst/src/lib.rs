@@ -46,7 +46,7 @@ pub use fetch::engine::{Engine, EngineOptions};
 pub use fetch::scheduler::{DeviceId, DeviceSnapshot, Limits, Snapshot};
 pub use set::{
     Cursor, Duplicates, Glob, Iter, ListSource, Looks, Member, MemberCopy, MemberError, Order,
-    Rank, Recalls, Set, SetOptions, Setup, Spec, SpecError, Start, Taken, Told, Turn,
+    Rank, Recalls, Set, SetOptions, SetStats, Setup, Spec, SpecError, Start, Taken, Told, Turn,
 };
 pub use sled::{
     Cost, DeliveryTime, Device, DeviceTable, Estimate, Extent, Observation, Pick, PickOptions,

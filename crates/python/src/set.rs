@@ -454,7 +454,7 @@ impl Set {
     fn stats(&self, py: Python<'_>) -> PyResult<SetStats> {
         let open = self.open()?;
         let set = open.set()?;
-        Ok(py.detach(|| SetStats::of(set)))
+        Ok(py.detach(|| set.stats()).into())
     }
 
     /// The names yielded, as `open(order=...)` takes them; a closed set tells them, too.

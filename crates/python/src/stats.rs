@@ -1,6 +1,5 @@
 //! What was fetched for sets, and what is on its way, for Python.
 
-use nearfirst::DeviceSnapshot;
 use pyo3::prelude::*;
 
 /// What a set is at; all but `names` is of all sets that share what their options allow.
@@ -31,22 +30,20 @@ pub(crate) struct SetStats {
     spilled_bytes_total: u64,
 }
 
-impl SetStats {
-    pub(crate) fn of(set: &nearfirst::Set) -> Self {
-        let snapshot = set.engine().snapshot();
-        let sum = |of: fn(&DeviceSnapshot) -> u64| snapshot.devices.iter().map(of).sum();
+impl From<nearfirst::SetStats> for SetStats {
+    fn from(stats: nearfirst::SetStats) -> Self {
         Self {
-            names: set.known(),
-            in_flight: sum(|device| device.in_flight.into()),
-            requests: sum(|device| device.requests),
-            retries: sum(|device| device.retries),
-            hedges: sum(|device| device.hedges),
-            refusals: sum(|device| device.refusals),
-            stalls: sum(|device| device.stalls),
-            held_bytes: snapshot.budget.used,
-            held_bytes_max: snapshot.budget.peak,
-            spilled_bytes: snapshot.budget.spilled,
-            spilled_bytes_total: snapshot.budget.spilled_total,
+            names: stats.names,
+            in_flight: stats.in_flight,
+            requests: stats.requests,
+            retries: stats.retries,
+            hedges: stats.hedges,
+            refusals: stats.refusals,
+            stalls: stats.stalls,
+            held_bytes: stats.held_bytes,
+            held_bytes_max: stats.held_bytes_max,
+            spilled_bytes: stats.spilled_bytes,
+            spilled_bytes_total: stats.spilled_bytes_total,
         }
     }
 }

@@ -50,6 +50,7 @@ mod set;
 mod setup;
 mod source;
 mod spec;
+mod stats;
 mod taken;
 mod wait;
 
@@ -62,4 +63,5 @@ pub use recall::{Recalls, Told};
 pub use set::{Iter, Set, Turn};
 pub use setup::Setup;
 pub use spec::{Glob, ListSource, Spec, SpecError};
+pub use stats::SetStats;
 pub use taken::Taken;
